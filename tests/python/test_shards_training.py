@@ -140,12 +140,14 @@ def chosen(rank, ranks, budgets):
 
 @pytest.mark.sweep
 def test_the_sharding_is_chosen_by_the_budget(two):
+    """By the same costs, more memory is never predicted to be slower."""
     smallest = max(two.run(smallest_budget, "gpt", 2))
     copies = sum(parameter.nbytes for parameter in made("gpt").parameters())
     first, second = two.run(chosen, 2, [smallest, smallest + 6 * copies])
-    assert [shards for shards, _ in first] == [shards for shards, _ in second]
-    assert first[0][0] > 0
-    assert first[1][1] > 0.0
+    assert first == second
+    (shards, seconds), (_, seconds_with_more) = first
+    assert shards > 0
+    assert seconds_with_more <= seconds
 
 
 def accumulated(rank, kind, ranks):
