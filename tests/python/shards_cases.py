@@ -31,7 +31,7 @@ class Block(nn.Module):
 class Gpt(nn.Module):
     """With a head that is the embedding."""
 
-    def __init__(self, vocabulary=60, width=32, layers=3, length=16):
+    def __init__(self, vocabulary=60, width=32, layers=2, length=16):
         super().__init__()
         self.tokens, self.places = nn.Embedding(vocabulary, width), nn.Embedding(length, width)
         self.blocks = nn.ModuleList([Block(width, 2) for _ in range(layers)])
@@ -112,13 +112,13 @@ def mesh_of(ranks):
     return init_device_mesh("cpu", (ranks,))
 
 
-def wrapped(case, rank, ranks, optimizer=adam, example=True, **options):
+def wrapped(case, rank, ranks, optimizer=adam, **options):
     """A wrapped model and its optimizer."""
     model = made(case)
     stepped = optimizer(model)
     options = {"cache": False, "time_limit": 0.3, "verbose": False} | options
-    inputs = batches(case, rank)[0] if example else None
-    return lowtide.wrap(model, inputs, optimizer=stepped, mesh=mesh_of(ranks), **options), stepped
+    return lowtide.wrap(model, batches(case, rank)[0], optimizer=stepped, mesh=mesh_of(ranks),
+                        **options), stepped
 
 
 def distributed(case, kind, ranks, optimizer=adam):

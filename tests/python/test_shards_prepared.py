@@ -15,6 +15,7 @@ from shards_cases import (
     trained,
     wrapped,
 )
+from sweep import sweep
 from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 
@@ -99,7 +100,8 @@ def trainer(kind, rank, ranks):
     return wrapped("gpt", rank, ranks, sharding=kind, budget=None)
 
 
-@pytest.mark.parametrize("source, target", [("full", "fsdp"), ("fsdp", "full"), ("full", "full")])
+@pytest.mark.parametrize("source, target", sweep(
+    [("full", "fsdp"), ("fsdp", "full"), ("full", "full")], usual=[("full", "fsdp")]))
 def test_checkpoints_go_from_one_to_the_other(two, source, target, tmp_path):
     before = two.run(saved, source, 2, str(tmp_path))
     after = two.run(loaded, target, 2, str(tmp_path))

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import torch
 from torch.distributed.device_mesh import DeviceMesh
 
 from .. import InfeasibleError, InputError
-from .autograd.session import Session
 from .budget.budget import Budget
 from .budget.settings import Settings
 from .optimizer.stand_in import stand_in
@@ -21,19 +21,20 @@ from .shards.model_on_ranks import ModelOnRanks
 from .shards.optimizers import require_fresh, step_instead
 from .shards.sharding import candidates, counted_parameters, graph_layout, require_sharding
 
-#: Of the time limit, for the plan of each layout that is compared; the one that is chosen is planned
-#: again with all of it.
+#: Of the time limit, for the plan of each layout that is compared; the one that is chosen is
+#: planned again with all of it.
 _PART_FOR_A_TRIAL = 0.25
 
 #: ``wrapped(model, example_inputs, settings, on_ranks)``: the planned module and its session.
 Wrapped = Callable[[torch.nn.Module, object, Settings, ModelOnRanks],
-                   tuple[torch.nn.Module, Session]]
+                   tuple[torch.nn.Module, Any]]
 
 
 def wrapped_on_ranks(model: torch.nn.Module, example_inputs: object, settings: Settings,
                      mesh: DeviceMesh | None, sharding: str | None, wrapped: Wrapped
                      ) -> torch.nn.Module:
-    """As of ``wrap`` with a mesh, or a model that has one by ``fully_shard``. Where no plan fits, the model is as it was."""
+    """As of ``wrap`` with a mesh, or a model that has one by ``fully_shard``. Where no plan fits,
+    the model is as it was."""
     require_sharding(sharding)
     settings.require_ranks_may_train()
     require_fresh(settings.optimizer)

@@ -260,7 +260,8 @@ def set_budget(model: torch.nn.Module, budget: Budget | int | str | None) -> Non
 
 
 def _runner(model: torch.nn.Module, settings: Settings, ranges: SizeRanges | None,
-            on_ranks: ModelOnRanks | None) -> tuple[Callable, Session | InductorMode, Callable[[], None]]:
+            on_ranks: ModelOnRanks | None
+            ) -> tuple[Callable, Session | InductorMode, Callable[[], None]]:
     """What computes the model's forward, what knows how, and what lets go of what was traced."""
     def forward(*arguments, **named):
         return model.forward(*arguments, **named)

@@ -32,8 +32,8 @@ void bind_profile(py::module_& module) {
   module.def("clear_stop", &Control::clear_stop);
 }
 
-/// The tensor, and all views of it, keep shape and type and lose their bytes. Whatever asks for these
-/// gets an error of PyTorch with the words of `why`.
+/// The tensor, and all views of it, keep shape and type and lose their bytes. Whatever asks for
+/// these gets an error of PyTorch with the words of `why`.
 void give_up_memory(const py::object& tensor, std::string why) {
   const at::Tensor given = unwrapped(py::list(py::make_tuple(tensor))).front();
   c10::StorageImpl& storage = *given.storage().unsafeGetStorageImpl();

@@ -12,9 +12,8 @@ from ..joint_graph.dense import is_dense
 _ONE_PASS = frozenset(f"aten::{name}" for name in (
     "add.Scalar", "sub.Scalar", "mul.Scalar", "div.Scalar", "rsub.Scalar", "relu", "abs",
     "logical_not", "hardtanh", "hardtanh_backward", "where.self", "native_dropout",
-    "native_dropout_backward")) | {
-        "lowtide::pass_by_bits", "lowtide::gather_wait", "lowtide::reduce_start", "lowtide::scatter_start",
-        "lowtide::reduce_wait"}
+    "native_dropout_backward")) | frozenset(f"lowtide::{name}" for name in (
+        "pass_by_bits", "gather_wait", "reduce_start", "reduce_wait", "scatter_start"))
 #: Products that are added to the first argument: the kernel copies that into the result and adds
 #: there. Over the same bytes nothing changes, as the others are read after that.
 _ADDED_TO_FIRST = frozenset(("aten::addmm", "aten::baddbmm"))

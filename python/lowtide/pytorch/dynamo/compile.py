@@ -109,8 +109,8 @@ class _Source:
                       if not is_used]
             which = f"{self.name}, gradients of {sum(used)} of {len(used)} results"
             with no_interrupt_lost():
-                found = trace_joint(detached(self.graph, unused), self.as_traced(primals), which, self._evaluate,
-                                    full.slices, self.session.settings)
+                found = trace_joint(detached(self.graph, unused), self.as_traced(primals), which,
+                                    self._evaluate, full.slices, self.session.settings)
             assert isinstance(found, JointTrace), "some result is differentiated"
             return found
 

@@ -1,7 +1,8 @@
 """Collectives as ops: each starts in one op, and ends in another that waits for it.
 
-In between, the memory of ``pending`` is in use, the result of the start. What the start reads it has
-copied. The wait reads ``pending``, so a plan that knows the lives of values keeps it.
+In between, the memory of ``pending`` is in use, the result of the start, and no other: what the
+start reads it has copied. The wait reads ``pending``, so a plan that knows the lives of values
+keeps it.
 """
 
 from __future__ import annotations

@@ -41,7 +41,15 @@ class CollectiveCosts:
 
     @classmethod
     def measured(cls, group: Group, device: str) -> CollectiveCosts:
-        """By all ranks together: the time of the slowest, the same on all."""
+        """By all ranks together: the time of the slowest, the same on all. Measured once for the
+        same ranks, so that predictions of one program can be compared."""
+        key = group.ranks, group.backend, device
+        if key not in _measured:
+            _measured[key] = cls._measured_now(group, device)
+        return _measured[key]
+
+    @classmethod
+    def _measured_now(cls, group: Group, device: str) -> CollectiveCosts:
         found = {}
         for name, run in _RUNS.items():
             few, many = (_seconds(group, device, run, size) for size in (_FEW_BYTES, _MANY_BYTES))
@@ -59,6 +67,9 @@ class CollectiveCosts:
                 whole = tensors[op["outputs"][0]]["bytes"]
                 op["cost"] += _MICROSECONDS * self.by_start[op["type"]].of(whole)
         return Graph.parse(json.dumps(document), f"the graph of {measured.name}")
+
+
+_measured: dict[tuple, CollectiveCosts] = {}
 
 
 def _seconds(group: Group, device: str, run: Callable, whole_bytes: int) -> float:

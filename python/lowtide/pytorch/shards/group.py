@@ -44,7 +44,8 @@ class Group:
         known = mesh.get_group()
         self.rank, self.size = dist.get_rank(known), dist.get_world_size(known)
         self.backend: str = dist.get_backend(known)
-        ranks = dist.get_process_group_ranks(known)
+        self.ranks = tuple(dist.get_process_group_ranks(known))
+        ranks = list(self.ranks)
         self._talk = dist.new_group(ranks, backend="gloo", use_local_synchronization=True)
         self.data: dist.ProcessGroup = dist.new_group(ranks, backend=self.backend,
                                                       use_local_synchronization=True)

@@ -47,8 +47,9 @@ class GraphLayout:
 
     ``group``: the key of the ranks. ``shards``: by the names of parameters, how they lie; the
     others have a copy on each rank. ``keeps_gathered``: whether a parameter that was gathered for
-    the forward pass stays until the backward pass has used it. ``bucket_bytes``: of what goes together
-    in one collective, where there is more than one tensor. ``costs``: how long collectives take.
+    the forward pass stays until the backward pass has used it. ``bucket_bytes``: of what goes
+    together in one collective, where there is more than one tensor. ``costs``: how long collectives
+    take.
     """
 
     group: str

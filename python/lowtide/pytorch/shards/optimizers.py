@@ -13,8 +13,8 @@ def require_fresh(optimizer) -> None:
     """Raises InputError for an optimizer that has stepped before."""
     if isinstance(optimizer, torch.optim.Optimizer) and any(optimizer.state.values()):
         raise InputError(f"{type(optimizer).__name__} has a state of whole parameters already, "
-                         f"which are placed on the mesh by lowtide.wrap: call lowtide.wrap before the first "
-                         f"step, and load a state by torch.distributed.checkpoint afterwards")
+                         f"which lowtide.wrap places on the mesh: call it before the first step, "
+                         f"and load a state by torch.distributed.checkpoint afterwards")
 
 
 def step_instead(optimizer, replaced: Mapping[torch.Tensor, torch.Tensor]) -> None:

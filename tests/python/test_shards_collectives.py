@@ -1,0 +1,62 @@
+"""Collectives as ops: their numbers, and what the backend takes behind them."""
+
+import pytest
+import torch
+from lowtide import _runtime
+from lowtide.pytorch.shards.collectives import IN_FLIGHT
+from lowtide.pytorch.shards.group import Group
+from on_ranks import Ranks
+from shards_cases import mesh_of
+
+pytestmark = pytest.mark.cpu_only("Gloo sends memory of the host")
+
+_ops = torch.ops.lowtide
+ROWS, WIDTH = 12, 1 << 14
+
+
+def given(rank, seed):
+    return torch.randn(ROWS, WIDTH, generator=torch.Generator().manual_seed(10 * seed + rank))
+
+
+def collectives(rank, ranks):
+    """By name, the results, and the bytes that each call takes beside its own results."""
+    group = Group(mesh_of(ranks)).key
+    tensors = [given(rank, seed) for seed in range(2)]
+    starts = {"gather": lambda: _ops.gather_start(tensors, group),
+              "scatter": lambda: _ops.scatter_start(tensors, group),
+              "scatter of one": lambda: _ops.scatter_start(tensors[:1], group),
+              "reduce": lambda: _ops.reduce_start(tensors, group),
+              "reduce of one": lambda: _ops.reduce_start(tensors[:1], group)}
+    waits = {"gather": _ops.gather_wait, "reduce": _ops.reduce_wait,
+             "scatter": lambda pending: _ops.scatter_wait(pending, group)}
+    found = {}
+    for name, start in starts.items():
+        _runtime.reset_peaks()
+        before = _runtime.taken_bytes()
+        pending = start()
+        result = waits[name.split()[0]](pending)
+        behind = _runtime.taken_peak_bytes() - before - pending.nbytes - result.nbytes
+        found[name] = result.clone(), behind
+        assert len(IN_FLIGHT) == 0
+    return found
+
+
+@pytest.mark.parametrize("ranks", [2, 3])
+def test_collectives_compute_and_take_nothing_behind(ranks):
+    processes = Ranks(ranks)
+    try:
+        results = processes.run(collectives, ranks)
+    finally:
+        processes.close()
+    tensors = [[given(rank, seed) for rank in range(ranks)] for seed in range(2)]
+    means = [torch.stack(of_ranks).mean(0) for of_ranks in tensors]
+    for rank, found in enumerate(results):
+        whole = torch.cat([torch.cat(of_ranks).flatten() for of_ranks in tensors])
+        assert torch.equal(found["gather"][0], whole)
+        own = [mean.chunk(ranks)[rank].flatten() for mean in means]
+        torch.testing.assert_close(found["scatter"][0], torch.cat(own))
+        torch.testing.assert_close(found["scatter of one"][0], own[0])
+        torch.testing.assert_close(found["reduce"][0], torch.cat(means).flatten())
+        torch.testing.assert_close(found["reduce of one"][0], means[0])
+        # Numbers are wrapped as tensors on their way to a kernel.
+        assert {name: behind for name, (_, behind) in found.items() if behind > 1024} == {}
