@@ -214,7 +214,10 @@ Bytes StagePlans::least_bytes(int first, int last, std::int64_t in_flight) {
   for (std::size_t limit = 0; limit < limits_.size(); ++limit) {
     const Sums& known = sums(range, limit);
     if (known.empty()) continue;
-    least = std::min(least, known.front().held * in_flight + limits_[limit]);
+    if (limits_[limit] >= least) break;
+    const Bytes held = known.front().held;
+    if (held > (least - limits_[limit]) / in_flight) continue;  // also where it would overflow
+    least = held * in_flight + limits_[limit];
   }
   return least;
 }

@@ -47,12 +47,15 @@ std::string ranks_text(const RankReport& ranks) {
 std::string headline_of(const parallel::LayeredModel& model, const Cluster& cluster,
                         const FoundPlacements& found) {
   const PlacementReport& best = found.best.front();
+  const char* no_update =
+      model.state.optimizer == 0 ? " (no state of an optimizer: the step has none)" : "";
   return fmt::format(
-      "{} on {} devices, {} in a node: {} units, {} of state\n\n{}\n"
+      "{} on {} devices, {} in a node: {} units, {} of state{}\n\n{}\n"
       "step {}, {} of the devices' peak (model FLOP utilisation), at most {} on a device\n",
       model.name, cluster.ranks(), cluster.devices_per_node, model.sequence.size(),
-      format_bytes(model.state.all()), describe(best.placement), seconds_text(best.step_seconds),
-      percent_text(best.flop_utilisation), format_bytes(best.most_memory_bytes));
+      format_bytes(model.state.all()), no_update, describe(best.placement),
+      seconds_text(best.step_seconds), percent_text(best.flop_utilisation),
+      format_bytes(best.most_memory_bytes));
 }
 
 std::string ranks_table(const PlacementReport& best) {

@@ -121,10 +121,13 @@ def test_ctrl_c_ends_it(lowtide):
     ([*GPT, "--zero", "0-node"], "3-node"),
     ([*GPT, "--tensor", "3"], "--tensor"),
     ([*GPT, "--micro-batch", "5"], "--micro-batch"),
+    ([*GPT, "--global-batch", "1000000000000", "--micro-batch", "250000000000", "--data", "4"],
+     "more bytes than can be counted"),
     (["--transformer", "--layers", "4"], "--width"),
 ])
 def test_refusals_of_placements_say_what_to_do(lowtide, four, arguments, words):
-    lowtide("parallel", "--cluster", four, "--global-batch", "16", *arguments).fails(2, words)
+    batch = [] if "--global-batch" in arguments else ["--global-batch", "16"]
+    lowtide("parallel", "--cluster", four, *batch, *arguments).fails(2, words)
 
 
 def test_a_file_that_is_no_cluster_is_refused(lowtide):

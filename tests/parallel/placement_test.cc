@@ -264,6 +264,17 @@ TEST(Placement, DividesByTheKindsOfNodes) {
   EXPECT_GT(units(best.ranks[0]), 2 * units(best.ranks[1]));
 }
 
+/// However many micro-batches GPipe holds, bytes do not overflow.
+TEST(Placement, CountsAnyNumberOfMicroBatches) {
+  const LayeredModel model = transformer_model(kSmall);
+  SearchLimits limits = of_batch(1'000'000'000'000);
+  limits.space.schedule = Schedule::gpipe;
+  limits.space.micro_batch = 1;
+  limits.space.data = limits.space.pipeline.emplace(2);
+  EXPECT_THAT([&] { search(model, a100_cluster(1, 4), limits, kSmall.sequence); },
+              ::testing::ThrowsMessage<InfeasibleError>(HasSubstr("smallest memory")));
+}
+
 TEST(Placement, SaysWhichMemoryWouldDo) {
   const LayeredModel model = transformer_model(kGpt175B);
   Cluster cluster = a100_cluster(1, 8);

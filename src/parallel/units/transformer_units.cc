@@ -47,6 +47,7 @@ Unit unit_of(const std::string& name, const Graph& graph, const StateBytes& stat
 std::vector<Unit> units_of(const TransformerRecipe& recipe, const UnitRequest& request) {
   estimate::TransformerSizes sizes = recipe.sizes;
   sizes.batch = request.micro_batch;
+  estimate::from_sizes(sizes, recipe.training);  // refuses more bytes than can be counted
   const TransformerUnit unit{sizes, recipe.training, request.split, request.cluster,
                              request.device};
   const int ranks = request.split.ranks;

@@ -13,10 +13,10 @@ struct UnitPlan {
   Bytes held_bytes = 0;     ///< from the end of the forward pass to the backward pass
   Bytes working_bytes = 0;  ///< beyond these, while one of the passes runs
   double forward_seconds = 0;
-  double backward_seconds = 0;       ///< reruns included
-  double rerun_seconds = 0;          ///< of these
-  double communication_seconds = 0;  ///< of both passes: collective operations of the unit itself
-  std::vector<OpId> executions = {};     ///< of the unit's graph, in order (plan/lower.h)
+  double backward_seconds = 0;        ///< reruns included
+  double rerun_seconds = 0;           ///< of these
+  double communication_seconds = 0;   ///< of both passes: collective operations of the unit itself
+  std::vector<OpId> executions = {};  ///< of the unit's graph, in order (plan/lower.h)
   std::vector<std::string> reruns = {};  ///< names of the ops that run twice
 };
 
