@@ -181,6 +181,8 @@ struct AutogradExecutor::Impl {
   void part_with_results();
   void require_may_set_aside() const;
   std::vector<std::shared_ptr<PendingPass>> aside() const;
+  void part_with_pass(at::Tensor copies);
+  void take_back(const std::shared_ptr<PendingPass>& waiting, PassAside& aside);
   void find_held_results();
   void send_away(std::span<const at::Tensor> given);
   void begin(std::span<const at::Tensor> given);
@@ -268,6 +270,32 @@ std::vector<std::shared_ptr<PendingPass>> AutogradExecutor::Impl::aside() const 
     if (waiting != nullptr && waiting->is_aside) found.push_back(std::move(waiting));
   }
   return found;
+}
+
+/// The pending pass is aside from now on. `copies`: of its waiting ranges.
+void AutogradExecutor::Impl::part_with_pass(at::Tensor copies) {
+  auto parted = std::make_unique<PassAside>();
+  parted->copies = std::move(copies);
+  parted->host_states = runner->program().host_states;
+  for (const at::Tensor* tensor : runner->callers_tensors()) parted->callers.push_back(*tensor);
+  parted->results = std::exchange(results, {});
+  runner->forget_outside();
+  pass->aside = std::move(parted);
+  pass->is_aside = true;
+  // This one may have been aside before.
+  std::erase_if(were_aside,
+                [&](const auto& known) { return known.expired() || known.lock() == pass; });
+  were_aside.push_back(std::exchange(pass, nullptr));
+}
+
+/// The pass is the pending one, but for its waiting ranges, which the block has already.
+void AutogradExecutor::Impl::take_back(const std::shared_ptr<PendingPass>& waiting,
+                                       PassAside& aside) {
+  runner->program().host_states = std::move(aside.host_states);
+  const std::vector<at::Tensor*> callers = runner->callers_tensors();
+  for (std::size_t i = 0; i < callers.size(); ++i) *callers[i] = std::move(aside.callers[i]);
+  results = std::move(aside.results);
+  pass = waiting;
 }
 
 void AutogradExecutor::Impl::find_held_results() {
@@ -548,21 +576,13 @@ void AutogradExecutor::set_aside() {
   if (pending_pass() == 0) throw std::logic_error("set_aside() without a pending pass");
   impl.require_may_set_aside();
   const at::NoGradGuard no_grad;
-  auto aside = std::make_unique<PassAside>();
-  aside->copies = copied_out(impl.ranges, impl.sections.addresses(), impl.device.torch_device());
-  aside->host_states = impl.runner->program().host_states;
-  for (const at::Tensor* tensor : impl.runner->callers_tensors()) aside->callers.push_back(*tensor);
-  aside->results = std::exchange(impl.results, {});
-  impl.runner->forget_outside();
-  impl.pass->aside = std::move(aside);
-  impl.pass->is_aside = true;
-  std::erase_if(impl.were_aside, [](const auto& known) { return known.expired(); });
-  impl.were_aside.push_back(std::exchange(impl.pass, nullptr));
+  impl.part_with_pass(
+      copied_out(impl.ranges, impl.sections.addresses(), impl.device.torch_device()));
 }
 
 void AutogradExecutor::resume(const at::Tensor& ticket) {
   Impl& impl = *impl_;
-  if (!idle()) throw std::logic_error("resume() on a block that is still needed");
+  if (impl.sections.in_use()) throw std::logic_error("resume() on a block that is still needed");
   const std::int64_t number = words_of(ticket, ticket_words(impl.device))[0];
   const auto waiting = impl.aside();
   const auto found =
@@ -573,12 +593,13 @@ void AutogradExecutor::resume(const at::Tensor& ticket) {
   const at::NoGradGuard no_grad;
   (*found)->is_aside = false;
   const std::unique_ptr<PassAside> aside = std::exchange((*found)->aside, nullptr);
-  copy_back(aside->copies, impl.ranges, impl.sections.addresses());
-  impl.runner->program().host_states = std::move(aside->host_states);
-  const std::vector<at::Tensor*> callers = impl.runner->callers_tensors();
-  for (std::size_t i = 0; i < callers.size(); ++i) *callers[i] = std::move(aside->callers[i]);
-  impl.results = std::move(aside->results);
-  impl.pass = *found;
+  if (pending_pass() != 0) {
+    exchange(aside->copies, impl.ranges, impl.sections.addresses());
+    impl.part_with_pass(std::move(aside->copies));
+  } else {
+    copy_back(aside->copies, impl.ranges, impl.sections.addresses());
+  }
+  impl.take_back(*found, *aside);
 }
 
 Bytes AutogradExecutor::aside_bytes() const { return total_bytes(impl_->ranges); }

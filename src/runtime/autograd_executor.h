@@ -130,8 +130,10 @@ class AutogradExecutor {
   /// InputError where the plan moves values, has sections or is submitted as one recording;
   /// std::logic_error without a pending pass.
   void set_aside();
-  /// Makes the pass that was set aside with this ticket the pending one again, and releases its
-  /// copies. Throws InputError where none has it; std::logic_error when not idle.
+  /// Makes the pass that was set aside with this ticket the pending one again. A pass that is
+  /// pending takes its place, byte by byte, so that no more memory is needed; else its copies are
+  /// released. Throws InputError where no pass has the ticket; std::logic_error while a result
+  /// lives in the block.
   void resume(const at::Tensor& ticket);
   /// What a pass that is set aside takes, beside tensors of the caller's.
   Bytes aside_bytes() const;

@@ -45,6 +45,9 @@ std::vector<BlockRange> merged(std::vector<BlockRange> ranges) {
   return found;
 }
 
+/// Of what is exchanged at one time.
+constexpr Bytes kPiece = 32768;
+
 at::Tensor bytes_at(std::byte* data, Bytes bytes, c10::Device device) {
   return at::from_blob(data, {bytes}, at::TensorOptions().dtype(at::kByte).device(device));
 }
@@ -91,6 +94,24 @@ void copy_back(const at::Tensor& copies, std::span<const BlockRange> ranges,
     const Bytes bytes = range.end - range.begin;
     bytes_at(block.at(range.begin), bytes, copies.device()).copy_(copies.narrow(0, offset, bytes));
     offset += bytes;
+  }
+}
+
+void exchange(const at::Tensor& copies, std::span<const BlockRange> ranges,
+              const SectionAddresses& block) {
+  const at::Tensor piece = at::empty({kPiece}, copies.options());
+  Bytes offset = 0;
+  for (const BlockRange& range : ranges) {
+    for (Bytes begin = range.begin; begin < range.end; begin += kPiece) {
+      const Bytes bytes = std::min(kPiece, range.end - begin);
+      const at::Tensor there = bytes_at(block.at(begin), bytes, copies.device());
+      const at::Tensor here = copies.narrow(0, offset, bytes);
+      const at::Tensor between = piece.narrow(0, 0, bytes);
+      between.copy_(there);
+      there.copy_(here);
+      here.copy_(between);
+      offset += bytes;
+    }
   }
 }
 

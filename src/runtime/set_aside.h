@@ -31,5 +31,8 @@ at::Tensor copied_out(std::span<const BlockRange> ranges, const SectionAddresses
 /// The reverse. `copies` as copied_out() gave them for the same ranges.
 void copy_back(const at::Tensor& copies, std::span<const BlockRange> ranges,
                const SectionAddresses& block);
+/// Both at once: what the block has there is in `copies` afterwards.
+void exchange(const at::Tensor& copies, std::span<const BlockRange> ranges,
+              const SectionAddresses& block);
 
 }  // namespace lowtide::runtime

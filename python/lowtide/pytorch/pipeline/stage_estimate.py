@@ -46,7 +46,8 @@ def fastest(blocks: Sequence[MeasuredBlock], waiting: int, available_bytes: int)
     """Seconds of a pass through the blocks one after another, forward and backward, by the fastest
     choices with which ``waiting`` passes take no more than so many bytes; infinite without any.
 
-    A pass that waits holds what each block sets aside, and the inputs of all blocks but the first.
+    A pass that waits holds what each block sets aside, and the inputs of all blocks but the first;
+    so does the one that has the block.
     While a block runs, its own transient bytes are there beside that: so for each largest transient
     it is a knapsack with one choice for each block. The plan of the whole stage may be better.
     """
@@ -57,30 +58,25 @@ def fastest(blocks: Sequence[MeasuredBlock], waiting: int, available_bytes: int)
 
 def smallest(blocks: Sequence[MeasuredBlock], waiting: int) -> int:
     """The fewest bytes by such choices."""
-    inputs, copies = _inner_inputs(blocks), _copies(waiting)
+    inputs = _inner_inputs(blocks)
     found = []
     for transient in _transients(blocks):
         asides = [min((choice.aside_bytes for choice in block.choices
                        if choice.transient_bytes <= transient), default=None) for block in blocks]
         if None not in asides:
-            found.append(transient + copies * (sum(asides) + inputs))
+            found.append(transient + waiting * (sum(asides) + inputs))
     return min(found)
 
 
 def _fastest_with(blocks: Sequence[MeasuredBlock], waiting: int, available_bytes: int,
                   transient: int) -> float:
-    limit = (available_bytes - transient) // _copies(waiting) - _inner_inputs(blocks)
+    limit = (available_bytes - transient) // waiting - _inner_inputs(blocks)
     fronts = [tuple((choice.aside_bytes, choice.seconds) for choice in block.choices
                     if choice.transient_bytes <= transient) for block in blocks]
     if limit < 0 or not all(fronts):
         return math.inf
     front: tuple[tuple[int, float], ...] = functools.reduce(_joined, fronts, ((0, 0.0),))
     return min((seconds for held, seconds in front if held <= limit), default=math.inf)
-
-
-def _copies(waiting: int) -> int:
-    """How often a pass's values are there: in the block, and set aside."""
-    return 1 if waiting == 1 else waiting + 1
 
 
 def _transients(blocks: Sequence[MeasuredBlock]) -> list[int]:

@@ -32,7 +32,7 @@ class StageSession:
     """What ``dynamo.compile`` wants of a session, for one graph and one plan.
 
     A forward pass sets aside the pass that has the block, and a backward pass brings its own back
-    there. ``prepare()`` captures; ``use()`` is to be called with a plan before the first pass.
+    there, in exchange for one that has it. ``prepare()`` captures; ``use()`` is to be called with a plan before the first pass.
     While ``preparing``, a call raises Prepared instead of running.
     """
 
@@ -106,8 +106,8 @@ class StageSession:
                  tangents: Sequence[torch.Tensor]) -> list:
         begin = time.perf_counter()
         region, executor = graph.awaiting(ticket)
-        if executor is None:
-            self._clear_block(region)
+        if executor is None:  # it is aside; one that has the block takes its place there
+            self._refuse_held_gradients(region)
             (executor,) = region.executors
             executor.resume(ticket)
         # The first micro-batch's become .grad. Those of others are added to that, and dropped.
@@ -133,7 +133,9 @@ class StageSession:
         for executor in region.executors:
             if executor.pending_pass:
                 executor.set_aside()
-            if not executor.idle:
-                raise Error(f"gradients of {self.name} are held elsewhere than in .grad, and with "
-                            f"them the memory where they lie: drop them, or copy them with "
-                            f".clone()")
+        self._refuse_held_gradients(region)
+
+    def _refuse_held_gradients(self, region: Region) -> None:
+        if any(not executor.idle and not executor.pending_pass for executor in region.executors):
+            raise Error(f"gradients of {self.name} are held elsewhere than in .grad, and with them "
+                        f"the memory where they lie: drop them, or copy them with .clone()")

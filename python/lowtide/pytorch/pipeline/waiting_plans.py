@@ -36,9 +36,8 @@ class WaitingPlan:
         return self.forward + self.backward
 
     def bytes_of(self, waiting: int) -> int:
-        """What so many passes at one time take, the one that runs included. One alone stays in the
-        block; of several, a pass is set aside before another one has the block."""
-        return self.block_bytes + (waiting * self.aside_bytes if waiting > 1 else 0)
+        """What so many passes at one time take. One of them has the block."""
+        return self.block_bytes + (waiting - 1) * self.aside_bytes
 
 
 class NoRoom(InfeasibleError):
@@ -109,10 +108,10 @@ class WaitingPlans:
         if waiting == 1:
             self._search(available_bytes, 0)
             return
-        most = min(self.keeping_all.aside_bytes, max(0, available_bytes) // (waiting + 1))
+        most = min(self.keeping_all.aside_bytes, max(0, available_bytes) // waiting)
         for share in _SHARES:
             aside = int(share * most)
-            block = available_bytes - waiting * aside
+            block = available_bytes - (waiting - 1) * aside
             self._search(block, block - aside)
 
     def _search(self, block_bytes: int, free_bytes: int) -> None:
