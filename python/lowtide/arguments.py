@@ -17,8 +17,7 @@ def checked_graph(graph) -> Graph:
 
 def budget_text(budget) -> str:
     """A budget as the compiled part reads it: numbers, of NumPy too, without an exponent."""
-    is_number = isinstance(budget, numbers.Real) and not isinstance(budget, bool)
-    return str(int(budget)) if is_number and 1 <= budget < math.inf else str(budget)
+    return str(int(budget)) if _is_number(budget) and 1 <= budget < math.inf else str(budget)
 
 
 def checked_strategy(strategy) -> str | None:
@@ -52,12 +51,20 @@ def _plain(value):
 
 def checked_seconds(time_limit, *, zero_is_none: bool) -> float:
     """Seconds of planning. ``zero_is_none``: whether 0 stands for no limit, or is refused."""
-    is_number = isinstance(time_limit, numbers.Real) and not isinstance(time_limit, bool)
-    is_enough = is_number and (time_limit > 0 or zero_is_none and time_limit == 0)
-    if not is_enough or math.isinf(time_limit):
-        least = "0 for no limit, or more" if zero_is_none else "more than 0"
-        raise InputError(f"time_limit must be seconds of planning, {least}, not {time_limit!r}")
-    return float(time_limit)
+    if zero_is_none and _is_number(time_limit) and time_limit == 0:
+        return 0.0
+    least = "0 for no limit, or more" if zero_is_none else "more than 0"
+    return checked_duration("time_limit", time_limit, f"seconds of planning, {least}")
+
+
+def checked_duration(name: str, value, what: str = "seconds, more than 0") -> float:
+    if not _is_number(value) or not 0 < value < math.inf:
+        raise InputError(f"{name} must be {what}, not {value!r}")
+    return float(value)
+
+
+def _is_number(value) -> bool:
+    return isinstance(value, numbers.Real) and not isinstance(value, bool)
 
 
 def checked_timeout(timeout) -> float:

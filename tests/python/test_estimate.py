@@ -294,6 +294,10 @@ def test_configurations_of_transformers(tmp_path):
     (tmp_path / "config.json").write_text("{}")
     with pytest.raises(lowtide.InputError, match="model_type"):
         lowtide.estimate(tmp_path)
+    (tmp_path / "config.json").write_text('{"model_type": "no such model"}')
+    with pytest.raises(lowtide.InputError, match="Unrecognized model identifier: no such") as error:
+        lowtide.estimate(tmp_path)
+    assert len(str(error.value)) < 600  # not the names of all others
 
 
 def test_the_command_takes_a_configuration_and_a_function(tmp_path, monkeypatch, capsys):

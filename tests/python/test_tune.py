@@ -3,6 +3,7 @@
 import copy
 import itertools
 import json
+import math
 
 import lowtide
 import pytest
@@ -190,11 +191,21 @@ def test_a_budget_is_what_is_free_where_none_is_given(as_predicted):
     ({"ways": ("magic",)}, "no way 'magic'"),
     ({"precisions": ("int4",)}, "precision must be"),
     ({"stashes": ("int4",)}, "stash must be"),
-    ({"step_seconds": -1}, "seconds"),
+    ({"step_seconds": -1}, "step_seconds must be seconds"),
+    ({"step_seconds": math.nan}, "step_seconds must be seconds"),
+    ({"time_limit": 0}, "time_limit must be seconds of planning"),
+    ({"precisions": "bf16"}, "precisions must be a tuple of names"),
+    ({"ways": None}, "ways must be a tuple of names"),
 ])
 def test_what_is_wrong_is_said_before_work_begins(settings, message):
     with pytest.raises(lowtide.InputError, match=message):
         tuned(**{"budget": "1GiB", **settings})
+
+
+def test_a_precision_that_is_named_twice_is_tried_once():
+    found = tuned("1GiB", precisions=("bf16", "bf16"), ways=(), goal="fits")
+    labels = [one.combination.label for one in found.ranked]
+    assert sorted(labels) == ["as it is", "bf16"]
 
 
 def test_goals_of_a_size_want_a_function():

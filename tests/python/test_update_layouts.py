@@ -1,4 +1,4 @@
-"""Updates within the backward pass by gradients that are laid out otherwise than their parameters."""
+"""Updates within the backward pass by gradients laid out otherwise than their parameters."""
 
 import lowtide
 import pytest

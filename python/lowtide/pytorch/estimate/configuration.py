@@ -6,6 +6,7 @@ import json
 import os
 import pathlib
 import sys
+import textwrap
 from collections.abc import Mapping
 from typing import Any
 
@@ -21,6 +22,9 @@ _LENGTHS = ("max_position_embeddings", "n_positions", "max_sequence_length")
 #: Where a configuration names no class: the first of these that has one for it.
 _AUTO_CLASSES = ("AutoModelForCausalLM", "AutoModelForSeq2SeqLM", "AutoModelForMaskedLM",
                  "AutoModelForImageClassification")
+
+#: Characters of what transformers says.
+_LONGEST_REASON = 300
 
 
 def is_configuration(subject: object) -> bool:
@@ -48,7 +52,7 @@ def model_of(configuration: Any) -> torch.nn.Module:
             return kind._from_config(configuration).train()
     except Exception as error:
         raise InputError(f"transformers cannot make a {kind.__name__} of this configuration "
-                         f"({type(error).__name__}: {error})") from error
+                         f"({type(error).__name__}: {_shortly(error)})") from error
 
 
 def inputs_for(model: torch.nn.Module, batch: int, length: int | None) -> Mapping:
@@ -87,7 +91,13 @@ def _read(transformers, path: pathlib.Path):
     try:
         return transformers.AutoConfig.for_model(**fields)
     except Exception as error:
-        raise InputError(f"{path}: transformers refuses this configuration ({error})") from None
+        raise InputError(f"{path}: transformers refuses this configuration "
+                         f"({_shortly(error)})") from None
+
+
+def _shortly(error: Exception) -> str:
+    """Its text; some go on with the names of all models that there are."""
+    return textwrap.shorten(str(error), _LONGEST_REASON, placeholder=" ...")
 
 
 def _class_of(transformers, configuration) -> Any:

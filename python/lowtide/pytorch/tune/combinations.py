@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from ... import InputError
 from ..budget.offload import Offload
@@ -29,6 +29,11 @@ class Allowed:
     offload: Offload | None = None
 
     def __post_init__(self):
+        for field in ("precisions", "ways", "stashes"):
+            names = getattr(self, field)
+            if isinstance(names, str) or not isinstance(names, Iterable):
+                raise InputError(f"{field} must be a tuple of names, such as (), not {names!r}")
+            object.__setattr__(self, field, tuple(dict.fromkeys(names)))
         for name in self.ways:
             if name not in _WAYS:
                 raise InputError(f"there is no way {name!r} to need less memory: allow some of "

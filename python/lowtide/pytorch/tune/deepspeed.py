@@ -71,7 +71,7 @@ class _KeyReader:
     def adopted(self) -> Adopted:
         if len(set(self._precisions)) > 1:
             raise InputError("a configuration of DeepSpeed enables one of bf16 and fp16, not both")
-        precisions = tuple(dict.fromkeys(self._precisions or self._open_precisions))
+        precisions = tuple(self._precisions or self._open_precisions)
         offload = Offload(**{"to": _place(), **self._offload}) if self._offload else None
         return Adopted(Allowed(precisions, tuple(self._ways), (), offload),
                        self._notes)

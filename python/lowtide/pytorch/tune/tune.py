@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 import torch
 
 from ... import Error, InputError, _runtime, format_bytes
-from ...arguments import checked_seconds
+from ...arguments import checked_duration
 from ..budget.budget import Budget
 from ..budget.offload import Offload
 from ..common.progress import say
@@ -87,7 +87,7 @@ def tune(
         raise InputError(f"the goal {goal!r} wants a module and example_inputs, not "
                          f"{type(model).__name__}")
     if step_seconds is not None:
-        step_seconds = checked_seconds(step_seconds, zero_is_none=False)
+        step_seconds = checked_duration("step_seconds", step_seconds)
     adopted = None if deepspeed is None else from_deepspeed(deepspeed)
     allowed = adopted.allowed if adopted is not None else Allowed(
         precisions, ways, stashes, Offload.parse(offload))
