@@ -21,8 +21,8 @@ from torch.distributed.pipelining import PipelineStage
 from torch.utils.checkpoint import checkpoint
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "tests" / "python"))
-from lowtide.pytorch.pipeline.schedules import SCHEDULES  # noqa: E402
 from group_processes import run_ranks  # noqa: E402
+from lowtide.pytorch.pipeline.schedules import SCHEDULES  # noqa: E402
 from torch_memory import profiled  # noqa: E402
 
 from report import Table  # noqa: E402

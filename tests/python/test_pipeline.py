@@ -9,6 +9,7 @@ import lowtide
 import pytest
 import torch
 import torch.distributed as dist
+from group_processes import printed_by, run_ranks
 from pipeline_models import (
     Joined,
     TwoResults,
@@ -18,7 +19,6 @@ from pipeline_models import (
     pipelined_steps,
     residuals,
 )
-from group_processes import printed_by, run_ranks
 from sweep import sweep
 from torch import nn
 
