@@ -102,6 +102,13 @@ void require_one_model(const ParallelArguments& arguments, const models::StepRec
   if ((arguments.fused_attention || arguments.wide_gradients) && !arguments.transformer) {
     throw InputError("--fused-attention and --wide-gradients are for --transformer.");
   }
+  const models::Precision& precision = recipe.precision;
+  const bool narrow = precision.gradient_type != DType::f32 || precision.state_type != DType::f32;
+  if (arguments.transformer && narrow) {
+    throw InputError(
+        "--gradient-type and --state-type are for --model: --transformer has gradients "
+        "of its --precision, or of 32 bits with --wide-gradients.");
+  }
   if (arguments.as_given && arguments.graph.empty()) {
     throw InputError("--as-given is for the costs of GRAPH.json.");
   }

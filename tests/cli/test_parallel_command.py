@@ -117,6 +117,7 @@ def test_ctrl_c_ends_it(lowtide):
     (["--model", "gpt", "--wide-gradients"], "--transformer"),
     (["--model", "gpt", "--as-given"], "GRAPH.json"),
     ([*GPT, "--schedule", "zero-bubble"], "interleaved"),
+    ([*GPT, "--state-type", "bf16"], "--wide-gradients"),
     ([*GPT, "--zero", "4"], "3-node"),
     ([*GPT, "--zero", "0-node"], "3-node"),
     ([*GPT, "--tensor", "3"], "--tensor"),
