@@ -201,6 +201,7 @@ def test_what_does_not_fit_is_said_on_all_ranks(tmp_path):
     assert "in flight" in first[3] and "stage" in first[3]
 
 
+@pytest.mark.sweep
 def test_the_example_has_the_bits_of_one_process():
     example = pathlib.Path(__file__).resolve().parents[2] / "examples" / "pytorch" / "pipeline.py"
     printed = printed_by([sys.executable, example, "--layers", "2", "--width", "16", "--batch", "8",

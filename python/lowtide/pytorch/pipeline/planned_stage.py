@@ -8,7 +8,7 @@ import torch
 from torch import nn
 from torch._dynamo.exc import TorchDynamoException
 
-from ... import InputError
+from ... import InputError, _runtime
 from ..budget.settings import Settings
 from ..capture.breaks import break_of
 from ..common.module_state import unchanged
@@ -49,9 +49,11 @@ class PlannedStage(nn.Module):
     @property
     def uncounted_bytes(self) -> int:
         """What a pass takes that no plan counts: results in the caller's memory, states of the
-        random generator."""
-        assert self.session.region is not None
-        return self.session.region.priced.uncounted_bytes
+        random generator, its ticket."""
+        region = self.session.region
+        assert region is not None
+        ticket = torch.int64.itemsize * _runtime.Executor.ticket_size(region.captured.device)
+        return region.priced.uncounted_bytes + ticket
 
     def use(self, plan: WaitingPlan) -> None:
         self.session.use(plan)

@@ -9,6 +9,10 @@ from ... import InfeasibleError, format_bytes
 from .rank_bytes import StageBytes, outside_bytes, with_outside
 from .waiting_plans import NoRoom, WaitingPlan, WaitingPlans
 
+#: That the executor takes while a pass that waits and one that has the block change places
+#: (src/runtime/set_aside.cc).
+_EXCHANGE_BYTES = 32768
+
 
 @dataclasses.dataclass(frozen=True)
 class StageToPlan:
@@ -23,7 +27,8 @@ class StageToPlan:
 
     @property
     def fixed_bytes(self) -> int:
-        return self.held.fixed + self.waiting * self.uncounted_bytes
+        exchange = _EXCHANGE_BYTES if self.waiting > 1 else 0
+        return self.held.fixed + self.waiting * self.uncounted_bytes + exchange
 
     @property
     def keep_all_bytes(self) -> int:

@@ -32,8 +32,8 @@ class StageSession:
     """What ``dynamo.compile`` wants of a session, for one graph and one plan.
 
     A forward pass sets aside the pass that has the block, and a backward pass brings its own back
-    there, in exchange for one that has it. ``prepare()`` captures; ``use()`` is to be called with a plan before the first pass.
-    While ``preparing``, a call raises Prepared instead of running.
+    there, in exchange for one that has it. ``prepare()`` captures; ``use()`` is to be called with a
+    plan before the first pass. While ``preparing``, a call raises Prepared instead of running.
     """
 
     def __init__(self, name: str, settings: Settings,
