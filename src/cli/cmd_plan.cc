@@ -63,6 +63,14 @@ void draw_memory(const Graph& graph, const planner::Planned& planned, const std:
       path);
 }
 
+/// The plans of which none costs less than the bound, in words (Plan::model).
+std::string_view plans_of_bound(std::string_view model) {
+  if (model == "any-order") return "all plans";
+  if (model == "fixed-order") return "plans in the graph's order";
+  if (model == "stages") return "plans in the graph's order, each op once in a stage";
+  return "plans in the graph's order, each op once in a stage and seldom";
+}
+
 std::string plan_summary(const Graph& graph, const planner::Planned& planned) {
   const Plan& plan = *planned.plan;
   report::Table table({"graph", graph.name()}, report::Table::Align::left);
@@ -82,6 +90,9 @@ std::string plan_summary(const Graph& graph, const planner::Planned& planned) {
   }
   table.add({"overhead", percent(planned.overhead())});
   table.add({"gap to the lower bound", percent(planned.gap())});
+  if (plan.lower_bound) {
+    table.add({"the bound is for", std::string(plans_of_bound(plan.model))});
+  }
   table.add({"times", cost::cost_origin(graph)});
   table.add({"planning time", duration(planned.seconds)});
   return table.text();

@@ -170,6 +170,13 @@ def test_plan_for_people_explains(lowtide, graph):
     assert "budget" in out and "arena" in out and "overhead" in out
 
 
+@pytest.mark.parametrize("strategy, plans", [("search", "order"), ("intervals", "in a stage")])
+def test_plan_says_which_plans_its_bound_is_for(lowtide, graph, strategy, plans):
+    lines = lowtide("plan", graph, "--budget", "75%", "-s", strategy, "--time-limit", 4).out
+    scope = [line for line in lines.splitlines() if line.startswith("the bound is for")]
+    assert len(scope) == 1 and plans in scope[0]
+
+
 def test_plan_says_what_more_memory_would_save(lowtide, graph):
     free = lowtide("plan", graph, "--budget", "75%", "--json").json["with_more"]
     assert free["extra_bytes"] > 0 and free["saves_at_most"] >= 0 and free["saves"] is None

@@ -89,6 +89,12 @@ def test_a_number_of_micro_batches_that_is_given_stays(lowtide, budget):
     assert [one["combination"] for one in done.json["ranked"]] == ["f32, 4 micro-batches"]
 
 
+def test_a_precision_that_is_named_twice_is_planned_once(lowtide, budget):
+    done = lowtide("tune", *MLP, "--strategy", "lower-sets", "--precisions", "f32,f32",
+                   "--micro-batches", "4", "--budget", budget, "--no-run", "--json")
+    assert len(done.json["ranked"]) == 1
+
+
 def test_with_a_disk_both_are_planned(lowtide, tmp_path, budget):
     done = lowtide("tune", *MLP, "--precisions", "f32", "--micro-batches", "2", "--disk", tmp_path,
                    "--budget", budget // 2, "--no-run", "--json", "--time-limit", "2")

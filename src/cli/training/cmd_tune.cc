@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -36,7 +37,10 @@ std::vector<DType> precisions_of(const std::string& text) {
   std::vector<DType> precisions;
   std::istringstream words(text);
   for (std::string word; std::getline(words, word, ',');) {
-    precisions.push_back(models::parse_precision(word));
+    const DType precision = models::parse_precision(word);
+    if (std::ranges::find(precisions, precision) == precisions.end()) {
+      precisions.push_back(precision);
+    }
   }
   return precisions;
 }
@@ -99,7 +103,7 @@ Action define_tune(CLI::App& app) {
       ->group("Search");
   app.add_option("--step-seconds", arguments->step_seconds,
                  "Of those whose step takes longer, all come behind the others")
-      ->check(CLI::PositiveNumber)
+      ->check(in_range(1e-6, kLargest))
       ->type_name("SECONDS")
       ->group("Search");
   app.add_flag_callback(
