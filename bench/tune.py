@@ -46,7 +46,7 @@ def exhaustive(model, inputs, budget, settings, rounds):
         for combination in combinations(Allowed(()), number_of_rows(inputs), can_fuse=True):
             number += 1
             try:
-                run = trial.measured(model, inputs, budget, combination, settings)
+                run = trial.measured(model, inputs, budget, combination, settings, updates=True)
             except lowtide.InfeasibleError:
                 continue
             if run.is_within:

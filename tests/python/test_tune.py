@@ -55,7 +55,7 @@ def keep_all_peak():
 @pytest.fixture(name="as_predicted")
 def runs_take_what_is_predicted(monkeypatch):
     """So that no time of this machine decides."""
-    def measured(model, inputs, budget, combination, settings):
+    def measured(model, inputs, budget, combination, settings, updates):
         found = trial.planned(model, inputs, budget, combination, settings)
         return trial.Measured(found.seconds, found.peak, budget)
 
@@ -82,6 +82,35 @@ def test_the_first_is_the_best_of_all_combinations(share, ways, whole, as_predic
                if (one := trial.planned(model, inputs, budget, combination, settings)).fits]
     assert found.best.seconds <= 1.02 * min(seconds)
     assert all(one.peak <= budget for one in found.ranked if one.fits)
+
+
+@pytest.mark.parametrize("updates", [False, True])
+def test_a_run_leaves_model_and_optimizer_as_they_were(updates, whole):
+    model, inputs = make_step(ROWS)
+    optimizer = torch.optim.AdamW(model.parameters())
+    before = copy.deepcopy(model.state_dict())
+    steps = []
+    optimizer.register_step_post_hook(lambda *_: steps.append(1))
+    settings = {"optimizer": optimizer, "time_limit": QUICK["time_limit"], "verbose": False}
+    trial.measured(model, inputs, whole, Combination(), settings, updates=updates, steps=1)
+    assert len(steps) == (2 if updates else 0)
+    assert all(torch.equal(before[name], value) for name, value in model.state_dict().items())
+    assert not optimizer.state_dict()["state"]
+
+
+def test_what_is_compared_updates_alike(whole, monkeypatch):
+    run = []
+
+    def measured(model, inputs, budget, combination, settings, updates):
+        run.append((combination.fused_update, updates))
+        return trial.Measured(0.1, budget, budget)
+
+    monkeypatch.setattr("lowtide.pytorch.tune.searches.measured", measured)
+    model, inputs = make_step(ROWS)
+    lowtide.tune(model, inputs, int(0.8 * whole), **QUICK | {
+        "ways": ("fused_update",), "optimizer": torch.optim.AdamW(model.parameters())})
+    assert {updates for _, updates in run} == {any(fused for fused, _ in run)}
+    assert (True, True) in run
 
 
 def test_what_changes_least_comes_first_for_the_goal_fits(whole, as_predicted):
@@ -158,7 +187,7 @@ def test_ctrl_c_ends_with_those_that_were_tried(whole, as_predicted, monkeypatch
 
 
 def test_one_that_exceeds_the_budget_when_run_is_not_the_first(whole, monkeypatch):
-    def too_much(model, inputs, budget, combination, settings):
+    def too_much(model, inputs, budget, combination, settings, updates):
         is_plain = combination == Combination()
         return trial.Measured(1.0, 2 * budget if is_plain else budget, budget)
 

@@ -32,8 +32,9 @@ class StepSearch:
     def planned(self, budget: int, combination: Combination) -> Found:
         return planned(self._model, self._inputs, budget, combination, self._settings)
 
-    def measured(self, budget: int, found: Found) -> Measured:
-        return measured(self._model, self._inputs, budget, found.combination, self._settings)
+    def measured(self, budget: int, found: Found, updates: bool) -> Measured:
+        return measured(self._model, self._inputs, budget, found.combination, self._settings,
+                        updates)
 
 
 class SizeSearch:
@@ -61,6 +62,6 @@ class SizeSearch:
         model, inputs = self._make_step(largest.size)
         return found_of(wrap(model, inputs, budget, **settings), combination, largest.size)
 
-    def measured(self, budget: int, found: Found) -> Measured:
+    def measured(self, budget: int, found: Found, updates: bool) -> Measured:
         model, inputs = self._make_step(found.size or 1)
-        return measured(model, inputs, budget, found.combination, self._settings)
+        return measured(model, inputs, budget, found.combination, self._settings, updates)

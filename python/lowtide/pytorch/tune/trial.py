@@ -25,7 +25,7 @@ from .rows_of_batch import first_rows, number_of_rows
 
 @dataclasses.dataclass(frozen=True)
 class Measured:
-    """Of a step that was run: seconds of its passes, the most bytes, and the budget."""
+    """Of a step that was run: its seconds, the most bytes, and the budget."""
 
     seconds: float
     peak: int
@@ -105,18 +105,20 @@ def found_of(wrapped: torch.nn.Module, combination: Combination, size: int | Non
 
 
 def measured(model: torch.nn.Module, inputs: object, budget: int, combination: Combination,
-             settings: Mapping[str, Any], steps: int = 3) -> Measured:
-    """By running it; the model, its gradients and the optimizer are as before afterwards."""
+             settings: Mapping[str, Any], updates: bool = False, steps: int = 3) -> Measured:
+    """By running it; the model, its gradients and the optimizer are as before afterwards.
+    ``updates``: the optimizer steps, too, as it does where the backward pass updates."""
     part = _micro_batch(inputs, combination)
     arguments, named = arguments_of(part)
-    with _restored(model, settings.get("optimizer") if combination.fused_update else None):
+    updates = updates or combination.fused_update
+    with _restored(model, settings.get("optimizer") if updates else None):
         wrapped = _wrapped(model, inputs, budget, combination, settings)
         times, peak = [], 0
         for _ in range(1 + steps):  # ops of passes beside gradients are planned in the first one
             began = time.perf_counter()
             for _ in range(combination.micro_batches):  # the parts of a batch take as long
                 total(wrapped(*arguments, **named)).backward()
-            if combination.fused_update:
+            if updates:
                 settings["optimizer"].step()
             _synchronize(model)
             times.append(time.perf_counter() - began)

@@ -73,7 +73,7 @@ def tune(
     take the place of what is allowed, as ``from_deepspeed`` reads them.
 
     Times are those of the forward and the backward pass of a batch, from ops that were measured on
-    this machine. The first is run for a few steps, for the goal "fastest" the first three, which
+    this machine; of a run, with the update where one of the first makes it in its backward pass. The first is run for a few steps, for the goal "fastest" the first three, which
     are then ranked by what they took; the model and the optimizer are as before afterwards. Ctrl-C
     ends with the ranking of those that were tried. Raises InputError for a model that cannot
     be planned, and for goals, ways or keys that are none.
@@ -189,11 +189,14 @@ class _Proof:
         """One that fails or does not keep the budget is ranked behind those that fit. Ctrl-C ends
         with those that were run."""
         waiting = sorted(found, key=self._rank)
+        # With updates in the backward pass of one, all others are timed with theirs.
+        updates = any(one.fits and one.combination.fused_update
+                      for one in waiting[:self._finalists])
         done: list[Found] = []
         runs = 0
         try:
             while waiting and waiting[0].fits and runs < self._finalists:
-                done.append(self._run(waiting[0]))
+                done.append(self._run(waiting[0], updates))
                 runs += done[-1].measured is not None
                 waiting = waiting[1:]
         except KeyboardInterrupt:
@@ -202,9 +205,9 @@ class _Proof:
         failed = [one for one in done if one.measured is None]
         return [*sorted(run, key=self._rank), *sorted([*waiting, *failed], key=self._rank)]
 
-    def _run(self, found: Found) -> Found:
+    def _run(self, found: Found, updates: bool) -> Found:
         try:
-            run = self._search.measured(self._budget, found)
+            run = self._search.measured(self._budget, found, updates)
         except Error as error:
             return self._refuted(found, f"planned, but it fails: {error}")
         if not run.is_within:
