@@ -73,10 +73,11 @@ def tune(
     take the place of what is allowed, as ``from_deepspeed`` reads them.
 
     Times are those of the forward and the backward pass of a batch, from ops that were measured on
-    this machine; of a run, with the update where one of the first makes it in its backward pass. The first is run for a few steps, for the goal "fastest" the first three, which
-    are then ranked by what they took; the model and the optimizer are as before afterwards. Ctrl-C
-    ends with the ranking of those that were tried. Raises InputError for a model that cannot
-    be planned, and for goals, ways or keys that are none.
+    this machine; of a run, with the update where one of the first makes it in its backward pass.
+    The first is run for a few steps, for the goal "fastest" the first three, which are then ranked
+    by what they took; the model and the optimizer are as before afterwards. Ctrl-C ends with the
+    ranking of those that were tried. Raises InputError for a model that cannot be planned, and for
+    goals, ways or keys that are none.
     """
     if goal not in GOALS:
         raise InputError(f"there is no goal {goal!r}: choose from {', '.join(GOALS)}")
