@@ -3,6 +3,7 @@
 import functools
 import gc
 import json
+import sys
 
 import lowtide
 import pytest
@@ -298,6 +299,20 @@ def test_configurations_of_transformers(tmp_path):
     with pytest.raises(lowtide.InputError, match="Unrecognized model identifier: no such") as error:
         lowtide.estimate(tmp_path)
     assert len(str(error.value)) < 600  # not the names of all others
+
+
+@pytest.mark.parametrize("command", [["estimate"], ["tune", "--budget", "1GiB"]])
+@pytest.mark.parametrize("inputs", ["torch.ones(2, 7)", "None"])
+def test_the_command_says_how_the_model_fails(command, inputs, tmp_path, monkeypatch, capsys):
+    (tmp_path / "failing_module.py").write_text(
+        "import torch\n"
+        "def make():\n"
+        f"    return torch.nn.Linear(4, 3), {inputs}\n")
+    monkeypatch.delitem(sys.modules, "failing_module", raising=False)
+    monkeypatch.syspath_prepend(tmp_path)
+    assert main([command[0], "failing_module:make", *command[1:]]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("lowtide: ") and "Traceback" not in error
 
 
 def test_the_command_takes_a_configuration_and_a_function(tmp_path, monkeypatch, capsys):

@@ -8,7 +8,7 @@ import pathlib
 
 import lowtide
 
-from .users_code import made_by, torch_part
+from .users_code import guarded, made_by, torch_part
 
 
 def add_estimate(commands):
@@ -51,7 +51,8 @@ def _estimate(options):
         subject, inputs = pathlib.Path(options.source), None
     else:
         subject, inputs = made_by(options.source)
-    found = lowtide.estimate(
+    found = guarded(lambda: lowtide.estimate(
         subject, inputs, optimizer=options.optimizer, precision=options.precision,
-        budget=options.budget, measure=options.measure, batch=options.batch, length=options.length)
+        budget=options.budget, measure=options.measure, batch=options.batch,
+        length=options.length), f"a step of {options.source}")
     print(found.to_json() if options.json else found, end="\n" if options.json else "")

@@ -6,7 +6,7 @@ import argparse
 
 import lowtide
 
-from .users_code import made_by, named_function, torch_part
+from .users_code import guarded, made_by, named_function, torch_part
 
 
 def add_tune(commands):
@@ -52,11 +52,11 @@ def _tune(options):
         model, inputs = named_function(options.source), None
     else:
         model, inputs = made_by(options.source)
-    found = lowtide.tune(
+    found = guarded(lambda: lowtide.tune(
         model, inputs, options.budget, goal=options.goal, optimizer=options.optimizer,
         precisions=_names(options.precisions), stashes=_names(options.stashes),
         offload=options.offload, step_seconds=options.step_seconds, deepspeed=options.deepspeed,
-        time_limit=options.time_limit)
+        time_limit=options.time_limit), f"a step of {options.source}")
     print(found.to_json() if options.json else found)
     if found.best is None:
         raise lowtide.InfeasibleError("no combination fits: give a larger budget, or allow more "

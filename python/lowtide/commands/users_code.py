@@ -13,6 +13,8 @@ import lowtide
 
 from .. import fake_cuda
 
+_OWN_FOLDER = str(pathlib.Path(lowtide.__file__).parent)
+
 
 def torch_part(name):
     """A module that imports torch; what torch would log of an error is said by the error."""
@@ -33,7 +35,7 @@ def named_function(source):
                                  f"such as my_module:make.")
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())
-    module = _guarded(lambda: importlib.import_module(module_name), f"Importing {module_name}")
+    module = guarded(lambda: importlib.import_module(module_name), f"Importing {module_name}")
     function = getattr(module, function_name, None)
     if not callable(function):
         raise lowtide.InputError(f"{module_name} has no function {function_name}.")
@@ -43,19 +45,25 @@ def named_function(source):
 def made_by(source):
     """What the user's function returns: a model and its inputs."""
     function = named_function(source)
-    made = _guarded(function, f"{source}()")
+    made = guarded(function, f"{source}()")
     if not (isinstance(made, tuple) and len(made) == 2):
         raise lowtide.InputError(f"{source}() returns a {type(made).__name__}; it must return "
                                  f"(model, example inputs).")
     return made
 
 
-def _guarded(work, what):
-    """The result of the user's code; what it raises as an InputError with the line."""
+def guarded(work, what):
+    """The result of the user's code; what it raises as an InputError with the line. Errors of
+    Lowtide's own code are raised as they are."""
     try:
         return work()
+    except lowtide.Error:
+        raise
     except Exception as error:
-        frame = _users_frame(traceback.extract_tb(error.__traceback__))
+        frames = traceback.extract_tb(error.__traceback__)
+        if frames[-1].filename.startswith(_OWN_FOLDER) and len(frames) > 1:
+            raise
+        frame = _users_frame(frames)
         why = fake_cuda.explained(error) or f"{type(error).__name__}: {error}"
         raise lowtide.InputError(f"{what} fails with {why} "
                                  f"({frame.filename}:{frame.lineno})") from None
@@ -63,7 +71,7 @@ def _guarded(work, what):
 
 def _users_frame(frames):
     """The last that is neither PyTorch's nor Lowtide's."""
-    packages = [str(pathlib.Path(lowtide.__file__).parent)]
+    packages = [_OWN_FOLDER]
     torch = sys.modules.get("torch")
     if torch is not None:
         packages.append(str(pathlib.Path(torch.__file__).parent))
