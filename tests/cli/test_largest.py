@@ -42,7 +42,7 @@ def test_each_size_that_is_tried_is_told(found):
     trials = found.json["trials"]
     assert trials[0]["evidence"] == "bound" and trials[0]["why_not"]
     for trial in trials[1:]:
-        verdict = "fits" if trial["fits"] else "does not fit"
+        verdict = "fits" if trial["fits"] else "is not found to fit"
         assert f"note: a batch of {trial['size']} {verdict}" in found.err
     for trial in trials:
         assert trial["fits"] == (trial["size"] <= found.json["size"]) or (

@@ -106,7 +106,7 @@ def test_what_the_module_overwrites_cannot_be_read_again():
     wrapped = lowtide.wrap(built(Counting), rows())
     loss = wrapped(rows())
     loss.backward(retain_graph=True)
-    with pytest.raises(lowtide.Error, match="reads model.scale, which the module overwrites"):
+    with pytest.raises(lowtide.Error, match="reads scale, which the module overwrites"):
         loss.backward()
     wrapped(rows()).backward()  # and the model still works
 
@@ -115,7 +115,7 @@ def test_a_pending_pass_that_cannot_be_discarded_leaves_the_rest_or_says_so():
     budget = int(1.2 * whole(Counting))
     wrapped = lowtide.wrap(built(Counting), rows(), budget=budget, optimizer="none", time_limit=0.3)
     first = wrapped(rows())
-    with pytest.raises(lowtide.InfeasibleError, match="cannot be run again: it reads model.scale"):
+    with pytest.raises(lowtide.InfeasibleError, match="cannot be run again: it reads scale"):
         wrapped(rows())
     del first
     (wrapped(rows()) + wrapped(rows())).backward()  # they share the budget now
