@@ -75,3 +75,13 @@ def one_compiling_process():
     torch._dynamo.reset()
     with config.patch(compile_threads=1):
         yield
+
+
+@pytest.fixture(scope="module")
+def two():
+    """Two processes that train together."""
+    from on_ranks import Ranks
+
+    ranks = Ranks(2)
+    yield ranks
+    ranks.close()

@@ -222,6 +222,15 @@ def test_nobody_is_blamed_where_it_is_not_known_who_is_to_blame(tmp_path):
     assert "a rank of 3 failed: a collective failed on rank 0, and all" in found[0].error[1]
 
 
+def require_others_end(folder, program, message):
+    """While the bad rank still runs, with one message."""
+    with RankProcesses(folder, program, SIZE, folder) as ranks:
+        ranks.processes[0].join()
+        ranks.processes[2].join()
+        ranks.signal(BAD, signal.SIGKILL)
+        require_one_message(ranks.outcomes(LIMIT), message)
+
+
 def fewer_steps(folder):
     comm = lowtide.Communicator.create()
     with lowtide.Watchdog(comm, timeout=TIMEOUT):
@@ -232,11 +241,7 @@ def fewer_steps(folder):
 
 @pytest.mark.sweep
 def test_a_rank_that_leaves_before_the_others(tmp_path):
-    with RankProcesses(tmp_path, fewer_steps, SIZE, tmp_path) as ranks:
-        ranks.processes[0].join()
-        ranks.processes[2].join()
-        ranks.signal(BAD, signal.SIGKILL)
-        require_one_message(ranks.outcomes(LIMIT), "it has left the training after")
+    require_others_end(tmp_path, fewer_steps, "it has left the training after")
 
 
 def different(folder):
@@ -265,11 +270,7 @@ def absent(folder):
 
 @pytest.mark.sweep
 def test_a_rank_that_never_begins(tmp_path):
-    with RankProcesses(tmp_path, absent, SIZE, tmp_path) as ranks:
-        ranks.processes[0].join()
-        ranks.processes[2].join()
-        ranks.signal(BAD, signal.SIGKILL)
-        require_one_message(ranks.outcomes(LIMIT), "it has not begun the watchdog for 3 s")
+    require_others_end(tmp_path, absent, "it has not begun the watchdog for 3 s")
 
 
 def twice_without_fault(folder):

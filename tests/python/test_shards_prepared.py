@@ -22,13 +22,6 @@ from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 pytestmark = pytest.mark.cpu_only("Gloo sends memory of the host")
 
 
-@pytest.fixture(scope="module")
-def two():
-    ranks = Ranks(2)
-    yield ranks
-    ranks.close()
-
-
 def sharded_by_block(ranks, **options):
     model = made("gpt")
     for block in model.blocks:

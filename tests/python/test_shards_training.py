@@ -28,13 +28,6 @@ from torch_memory import profiled
 pytestmark = pytest.mark.cpu_only("Gloo sends memory of the host")
 
 
-@pytest.fixture(scope="module")
-def two():
-    ranks = Ranks(2)
-    yield ranks
-    ranks.close()
-
-
 def losses_and_parameters(rank, case, sharding, ranks, budget, optimizer=adam):
     model, optimizer = wrapped(case, rank, ranks, optimizer, sharding=sharding, budget=budget)
     losses = trained(model, optimizer, batches(case, rank))
