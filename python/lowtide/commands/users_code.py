@@ -61,10 +61,11 @@ def guarded(work, what):
         raise
     except Exception as error:
         frames = traceback.extract_tb(error.__traceback__)
-        if frames[-1].filename.startswith(_OWN_FOLDER) and len(frames) > 1:
+        of_cuda = fake_cuda.explained(error)
+        if of_cuda is None and frames[-1].filename.startswith(_OWN_FOLDER) and len(frames) > 1:
             raise
         frame = _users_frame(frames)
-        why = fake_cuda.explained(error) or f"{type(error).__name__}: {error}"
+        why = of_cuda or f"{type(error).__name__}: {error}"
         raise lowtide.InputError(f"{what} fails with {why} "
                                  f"({frame.filename}:{frame.lineno})") from None
 
