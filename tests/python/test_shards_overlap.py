@@ -92,7 +92,9 @@ def test_collectives_overlap_other_ops(case, ranks, sharding, bucket):
         found = overlapped(graph, plan)
         require_waits(graph, found)
         assert lowtide.verify(graph, found, budget) is None
-        assert found.arena_bytes == plan.arena_bytes and found.cost <= plan.cost
+        assert found.arena_bytes == plan.arena_bytes
+        # In another order the same costs have another rounding error.
+        assert found.cost <= plan.cost * (1 + 1e-12)
         assert len(found.actions) <= len(plan.actions)
         before, after = before + sum(distances(graph, plan)), after + sum(distances(graph, found))
     assert after > before
