@@ -7,13 +7,13 @@
 # make lint      checks the sources: ruff, mypy, clang-format, clang-tidy
 # make bench     the comparisons with PyTorch (slow)
 
-.PHONY: demo test test-all sanitize fuzz lint bench setup clean
+.PHONY: demo test test-all sanitize fuzz lint bench setup browser clean
 
 demo: setup
 	scripts/build.sh lowtide lowtide_python lowtide_python_runtime lowtide_python_fake_cuda
 	.venv/bin/python scripts/demo.py
 
-test: setup
+test: setup browser
 	scripts/build.sh
 	scripts/test.sh
 
@@ -41,6 +41,9 @@ bench: setup
 
 setup:
 	scripts/setup.sh
+
+browser:
+	scripts/setup_browser.sh
 
 clean:
 	rm -rf build build-* out

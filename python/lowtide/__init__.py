@@ -23,8 +23,10 @@ that cannot be trained within its budget is an ``InfeasibleError``.
 from __future__ import annotations
 
 import importlib
+import os
+import pathlib
 import weakref
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from . import _core
 from ._core import (
@@ -69,8 +71,8 @@ __all__ = [
     "Error", "Estimate", "Frontier", "Graph", "InfeasibleError", "InputError", "Op", "Plan",
     "Planned", "Replay", "StoppedError", "Strategy", "StrategyOption", "Tensor", "Violation",
     "default_strategy", "estimate", "explain", "format_bytes", "frontier", "keep_all",
-    "memory_plot", "plan", "replay", "strategies", "structural_floor_bytes", "verify", "wrap",
-    "write_trace",
+    "memory_plot", "plan", "replay", "report", "strategies", "structural_floor_bytes", "verify",
+    "wrap", "write_trace",
 ]
 
 #: What needs torch, by the module that has it: loaded when it is first asked for.
@@ -162,6 +164,35 @@ def explain(subject, plan: Plan | None = None, most: int = 10) -> str:
         return _core.explain(subject, plan, most)
     with_torch = importlib.import_module(".pytorch.explanation", __name__)  # torch is optional
     return with_torch.explanation(subject, most)
+
+
+def report(
+    subject,
+    path: str | os.PathLike[str],
+    plan: Plan | None = None,
+    *,
+    run: str | os.PathLike[str] | None = None,
+    step: Callable[[], object] | None = None,
+    example_inputs: object = None,
+    time_limit: float = 20.0,
+) -> pathlib.Path:
+    """Writes one page of HTML that shows a plan: memory over time, addresses, the schedule, and
+    what is kept, run again and moved, and why. It needs no network. Returns where it was written.
+
+    ``subject``: a graph, with its ``plan``; or a module that ``wrap`` returned. ``run``: for a
+    graph, the trace that ``lowtide train --trace`` wrote of a step by this plan. ``step``: for a
+    module, a function that runs one step of training; it is called once, and memory is measured.
+    ``example_inputs``: for a module, as of ``wrap``; then its memory in bf16 and with half of the
+    rows is estimated. ``time_limit``: seconds for plans within other budgets; 0: none are made.
+    Raises InputError where plotly is not installed: ``pip install "lowtide[report]"``.
+    """
+    seconds = checked_seconds(time_limit, zero_is_none=True)
+    if plan is not None:
+        page = importlib.import_module(".page", __name__)
+        found = page.report_of_plan(checked_graph(subject), plan, run, seconds)
+        return page.write_page(found, path)
+    with_torch = importlib.import_module(".pytorch.page", __name__)  # torch is optional
+    return with_torch.report_of_module(subject, path, step, example_inputs, seconds)
 
 
 def estimate(

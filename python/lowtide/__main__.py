@@ -9,6 +9,7 @@ import lowtide
 
 from .commands.capture import add_capture
 from .commands.estimate import add_estimate
+from .commands.report import add_report
 from .commands.tune import add_tune
 
 _SUCCESS, _FAILURE, _BAD_INPUT, _INFEASIBLE = 0, 1, 2, 3
@@ -36,6 +37,7 @@ def _parser():
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     add_capture(commands)
     add_estimate(commands)
+    add_report(commands)
     add_tune(commands)
     return parser
 

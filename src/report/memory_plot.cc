@@ -12,6 +12,7 @@
 #include "plan/replay.h"
 #include "report/byte_axis.h"
 #include "report/svg.h"
+#include "report/timeline.h"
 
 namespace lowtide::report {
 namespace {
@@ -197,12 +198,11 @@ class MemoryDrawing {
 MemoryCurve memory_curve(const Graph& graph, const Plan& plan, std::string label) {
   MemoryCurve curve;
   curve.label = std::move(label);
-  curve.memory = replay(graph, plan).memory;
+  Replay replayed = replay(graph, plan);
+  curve.memory = std::move(replayed.memory);
   curve.budget_bytes = plan.budget_bytes;
-  for (const Action& action : plan.actions) {
-    curve.begin.push_back(curve.end);
-    if (action.verb == Verb::run) curve.end += graph.op(action.index).cost;
-  }
+  for (const Moment& moment : timeline(graph, plan)) curve.begin.push_back(moment.reached);
+  curve.end = replayed.cost;
   return curve;
 }
 

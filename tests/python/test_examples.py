@@ -17,10 +17,11 @@ NEEDS = {"bert_config": "transformers", "timm_model": "timm"}
 BRIEFLY = ("--steps", "1", "--planning-seconds", "0.3")
 PLANNED_ONLY = "larger_than_this_machine"
 LEAST_MEMORY = "large_vocabulary"
+REPORT = "see_a_plan"
 OF_SEVERAL_PROCESSES = "pipeline"  # test_pipeline.py runs it
 NAMES = sorted(path.stem for path in EXAMPLES.glob("*.py")
                if path.stem not in ("comparison", PLANNED_ONLY, LEAST_MEMORY, "gpt",
-                                    OF_SEVERAL_PROCESSES))
+                                    OF_SEVERAL_PROCESSES, REPORT))
 LONG = ("resnet50", "unet")
 
 pytestmark = pytest.mark.usefixtures("own_cache", "one_thread")
@@ -84,3 +85,11 @@ def test_logits_need_not_exist_all_at_once(output_of):
     eager, slices, updates = (float(size) for size in re.findall(r"([\d.]+) MiB", printed))
     assert len(losses) == 3 and len(set(losses)) == 1
     assert updates < slices < eager - 1.5 * 128 * 8000 * 4 / 2**20  # most of twice the logits
+
+
+def test_a_plan_can_be_seen(output_of, tmp_path):
+    pytest.importorskip("plotly")
+    page = tmp_path / "page.html"
+    printed = output_of(REPORT, "--layers", "2", "--time-limit", "1", "-o", str(page))
+    assert printed.startswith(f"{page}: ") and "measured" in printed
+    assert "</html>" in page.read_text()

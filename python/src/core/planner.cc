@@ -13,6 +13,7 @@
 #include "plan/replay.h"
 #include "planner/frontier.h"
 #include "planner/known_plans.h"
+#include "planner/more_budget.h"
 #include "planner/resolve.h"
 #include "planner/transfer.h"
 #include "strategy/intervals/cp_sat.h"
@@ -97,6 +98,7 @@ void bind_frontier(py::module_& module) {
   py::class_<planner::Frontier>(module, "Frontier", "Cost against budget, budgets descending.")
       .def_readonly("points", &planner::Frontier::points)
       .def_readonly("smallest_budget", &planner::Frontier::smallest_budget)
+      .def_readonly("floor_bytes", &planner::Frontier::floor_bytes)
       .def_readonly("stopped", &planner::Frontier::stopped)
       .def("__repr__", [](const planner::Frontier& f) {
         return fmt::format("<lowtide.Frontier of {} budgets>", f.points.size());
@@ -183,6 +185,7 @@ void bind_planner(py::module_& module) {
                                return p.plan ? std::optional(p.overhead()) : std::nullopt;
                              })
       .def_property_readonly("gap", &planner::Planned::gap)
+      .def_property_readonly("least_overhead", &planner::Planned::least_overhead)
       .def("__repr__", [](const planner::Planned& p) {
         return fmt::format("<lowtide.Planned within {}: {}>", format_bytes(p.budget_bytes),
                            strategy::name(p.outcome));
@@ -209,6 +212,7 @@ void bind_planner(py::module_& module) {
   module.def(
       "describe_speed", [](const GivenLanes& lanes) { return offload::describe(lanes_of(lanes)); },
       py::arg("speed"));
+  module.def("worth_asking_for", &planner::worth_asking_for, py::arg("budget_bytes"));
   module.def("transfer", &planner::transfer, py::arg("graph"), py::arg("from_graph"),
              py::arg("plan"), py::arg("budget_bytes"), py::call_guard<py::gil_scoped_release>());
   bind_frontier(module);

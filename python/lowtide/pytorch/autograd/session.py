@@ -391,13 +391,22 @@ class Session:
         blocks = sum(region.block_bytes(region.plans.smallest()) for region in step)
         return self._account.existing_bytes + residents + blocks
 
+    @property
+    def state_bytes(self) -> int:
+        """What the optimizer holds in memory between two steps, or will hold."""
+        return self._account.state_bytes
+
+    @property
+    def by_plans(self) -> list[tuple[PlannedGraph, Plan]]:
+        """The graphs that run, each with its plan."""
+        return [(graph, self._step_plans.known(graph.region)) for graph in self._graphs.planned]
+
     def explanation(self, most: int) -> str:
         """The memory of a step, then each graph's peak and recomputations, ``most`` of each: by its
         ops, and by the modules that they were called in."""
         if not self.regions:
             return f"Nothing is planned: {self.why_unplanned or 'no step was run'}."
         parts = [str(self.memory())]
-        for graph in self._graphs.planned:
-            parts += graph_report(graph, self._step_plans.known(graph.region), self.settings,
-                                  self._values.may_move, most)
+        for graph, plan in self.by_plans:
+            parts += graph_report(graph, plan, self.settings, self._values.may_move, most)
         return "\n\n".join(filter(None, parts))

@@ -1,0 +1,21 @@
+#!/usr/bin/env bash
+# Installs a browser without a window, in which the tests open reports; where this system has no such
+# package, they skip that.
+set -euo pipefail
+
+package=chromium-headless-shell
+for program in "$package" chromium chromium-browser google-chrome; do
+  command -v "$program" >/dev/null && exit 0
+done
+sudo=()
+if [ "$(id -u)" -ne 0 ]; then sudo=(sudo); fi
+if ! apt-cache policy "$package" 2>/dev/null | grep -q 'Candidate: [0-9]'; then
+  "${sudo[@]}" apt-get update -qq || true
+fi
+if ! apt-cache policy "$package" 2>/dev/null | grep -q 'Candidate: [0-9]'; then
+  echo "setup: no package $package here: the tests of reports in a browser are skipped"
+  exit 0
+fi
+echo "setup: installing Debian packages: $package"
+"${sudo[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
+  "$package" >/dev/null
