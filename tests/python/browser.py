@@ -77,8 +77,8 @@ class Tab:
 
     def __init__(self, browser, path, width, scheme):
         self._browser = browser
-        target = browser.call("Target.createTarget", url="about:blank")["targetId"]
-        self._session = browser.call("Target.attachToTarget", targetId=target,
+        self._target = browser.call("Target.createTarget", url="about:blank")["targetId"]
+        self._session = browser.call("Target.attachToTarget", targetId=self._target,
                                      flatten=True)["sessionId"]
         for domain in ("Page", "Runtime", "Log", "Network"):
             self.call(f"{domain}.enable")
@@ -90,6 +90,9 @@ class Tab:
 
     def call(self, method, **parameters):
         return self._browser.call(method, self._session, **parameters)
+
+    def close(self):
+        self._browser.call("Target.closeTarget", targetId=self._target)
 
     def value(self, expression):
         """Of JavaScript, as Python has it."""

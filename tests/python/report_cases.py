@@ -5,8 +5,9 @@ import pathlib
 import re
 
 import lowtide
-import pytest
 from lowtide import _core
+from lowtide.page import report_of_graph
+from lowtide.page.lives import lives
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 #: A name that would end a script, an attribute or a text if a page took it for more than a name.
@@ -47,6 +48,19 @@ def hostile_graph():
          "tensors": tensors, "ops": ops, "outputs": [8]}))
 
 
+def graph_with_a_write_in_place():
+    """Three ops, of which the second may write its result over its input."""
+    tensors = [{"name": "batch", "bytes": 0, "kind": "resident", "role": "input"},
+               *({"name": name, "bytes": 128, "kind": "value"}
+                 for name in ("first", "over", "last"))]
+    ops = [{"name": f"op{number}", "type": "test::op", "inputs": [number],
+            "outputs": [number + 1], "cost": 1} for number in range(3)]
+    ops[1]["inplace"] = [[0, 0]]
+    return lowtide.Graph.parse(json.dumps(
+        {"format": "lowtide-graph", "version": 1, "name": "in-place", "cost_unit": "us",
+         "tensors": tensors, "ops": ops, "outputs": [3]}))
+
+
 def long_graph(forward_ops):
     """A forward and a backward pass of a chain, 1000 layers of equal length, with workspaces."""
     tensors = [{"name": "batch", "bytes": 1024, "kind": "resident", "role": "input"}]
@@ -79,7 +93,27 @@ def size_without_library(page):
     return page.stat().st_size - len(library.encode())
 
 
-@pytest.fixture(scope="module")
-def pages(tmp_path_factory):
-    """A folder for pages."""
-    return tmp_path_factory.mktemp("pages")
+def require_bands_of(graph, plan):
+    """They add up to the replay's memory, and the highest moment is the planned peak."""
+    memory = report_of_graph(graph, plan).document["memory"]
+    replayed = lowtide.replay(graph, plan)
+    totals = [sum(band["bytes"][i] for band in memory["bands"])
+              for i in range(len(memory["actions"]))]
+    assert totals == [replayed.memory[action] for action in memory["actions"]]
+    assert max(totals, default=plan.peak_bytes) == plan.peak_bytes
+    assert all(size >= 0 for band in memory["bands"] for size in band["bytes"])
+
+
+def require_addresses_of(graph, plan):
+    """No two values that are in memory together share a byte, and all lie within the arena."""
+    found = lives(graph, plan)
+    assert all(life.offset is not None for life in found)
+    residents = _core.explanation(graph, plan).resident_bytes
+    open_lives = []
+    for life in sorted(found, key=lambda life: life.begin):
+        open_lives = [other for other in open_lives if other.end > life.begin]
+        end = life.offset + life.bytes
+        assert residents + end <= plan.arena_bytes
+        assert not [other for other in open_lives
+                    if other.offset < end and life.offset < other.offset + other.bytes]
+        open_lives.append(life)

@@ -5,7 +5,7 @@ import re
 
 import lowtide
 import pytest
-from report_cases import HOSTILE, document_of
+from report_cases import HOSTILE, document_of, require_addresses_of, require_bands_of
 
 torch = pytest.importorskip("torch")
 
@@ -77,6 +77,8 @@ def test_bands_count_what_is_held_beside_the_graph(trained, tmp_path):
     (graph, plan), = session_of(wrapped).by_plans
     beside = wrapped.memory.existing - graph.region.priced.resident_bytes
     assert beside >= session_of(wrapped).state_bytes > 0
+    require_addresses_of(graph.region.priced.graph, plan)
+    require_bands_of(graph.region.priced.graph, plan)
     peak = max(map(sum, zip(*(band["bytes"] for band in memory["bands"]))))
     assert peak == plan.peak_bytes + beside <= wrapped.memory.planned_peak
     held = {band["content"]: band["bytes"][0] for band in memory["bands"]}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
@@ -40,11 +41,13 @@ def _part(path: str, depth: int) -> str:
 
 
 def _depth(paths: Sequence[str]) -> int:
-    """The deepest one with few enough parts; one more where these are hardly any."""
-    counts = [len({_part(path, depth) for path in paths}) for depth in range(1, _DEEPEST + 1)]
-    few = max((depth for depth, count in enumerate(counts, 1) if count <= _MOST_GROUPS), default=1)
-    shows_little = counts[few - 1] < 4 and few < _DEEPEST and counts[few] > counts[few - 1]
-    return few + 1 if shows_little else few
+    """The deepest one with few enough parts, or a deeper one where most layers lie in one part."""
+    counts = [Counter(_part(path, depth) for path in paths) for depth in range(1, _DEEPEST + 1)]
+    depth = max((depth for depth, count in enumerate(counts, 1) if len(count) <= _MOST_GROUPS),
+                default=1)
+    while depth < _DEEPEST and max(counts[depth - 1].values(), default=0) > len(paths) / 2:
+        depth += 1
+    return depth
 
 
 def _ranges(parts: Sequence[str]) -> dict[str, str]:

@@ -50,7 +50,8 @@ def other_plans(graph: Graph, this: Plan, explained: _core.Explanation,
     curve = [Point(point.budget_bytes, point.overhead, point.least_overhead)
              for point in found.points]
     if not this.slower_bytes:
-        curve = _with_plan(curve, Point(budget, explained.overhead, least_overhead(this, explained)))
+        bound = least_overhead(this, explained)
+        curve = _with_plan(curve, Point(budget, explained.overhead, bound))
     more = _more_memory(graph, budget, explained, _FOR_MORE * time_limit)
     left = (1 - _FOR_FRONTIER - _FOR_MORE) * time_limit / len(PEERS)
     peers = [point for name in PEERS if (point := _peer(graph, budget, name, left)) is not None]

@@ -91,12 +91,18 @@ function chosenRows(graph) {
   return rows.sort((a, b) => sign * (typeof a[key] === "number" ? a[key] - b[key] : a[key].localeCompare(b[key])));
 }
 
+/** The layer has a column of its own. */
+function withoutLayer(name, layer) {
+  return layer && name.startsWith(`${layer}.`) ? name.slice(layer.length + 1) : name;
+}
+
 function cell(row, [key, title, text]) {
   if (key === "what") {
     return element("td", {}, element("span", { className: "tag", textContent: row.what, style: `color: ${colourOf(TAGS[row.what])}` }));
   }
   const kind = text ? "number" : key === "line" || key === "why" ? key : "name";
-  const made = element("td", { className: kind, textContent: text ? text(row[key]) : row[key] });
+  const shown = key === "name" || key === "made_by" ? withoutLayer(row[key], row.layer) : row[key];
+  const made = element("td", { className: kind, textContent: text ? text(row[key]) : shown });
   made.dataset.title = title;  // a phone shows it in front
   return made;
 }

@@ -135,8 +135,8 @@ class _Known:
                 f"{format_bytes(explained.peak_bytes)}, {share:.1%} of keep-all's{where}.")
 
     def _place(self, number: int) -> str:
-        line = self._origins[number].line
-        return f"{self._ops[number].name} ({line})" if line else self._ops[number].name
+        where, _, _ = self._origins[number].line.partition(", in ")
+        return f"{self._ops[number].name} ({where})" if where else self._ops[number].name
 
     def residents(self) -> dict[Content, int]:
         """Those that stay in memory."""

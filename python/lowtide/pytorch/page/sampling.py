@@ -39,4 +39,5 @@ def measured_step(session: Session, step: Callable[[], object]) -> MeasuredMemor
     times, sizes = zip(*samples)
     return MeasuredMemory(times, [before + size for size in sizes],
                     f"what the framework's allocator had given, read every "
-                    f"{1e3 * _SECONDS_BETWEEN} ms of one step")
+                    f"{1e3 * _SECONDS_BETWEEN} ms of one step; the block of a plan is taken as a "
+                    f"whole")
