@@ -17,6 +17,7 @@ def main():
     parser.add_argument("--budget", default="50%")
     parser.add_argument("--layers", type=int, default=6)
     parser.add_argument("--time-limit", type=float, default=20.0, help="for plans to compare with")
+    parser.add_argument("--planning-seconds", type=float, default=30.0)
     options = parser.parse_args()
 
     net = torch_models.build("gpt", layers=options.layers, width=128, sequence=128,
@@ -24,7 +25,8 @@ def main():
     batch = tuple(torch.randint(0, 256, (4, 128)) for _ in range(2))
     model = WithLoss(net, torch_models.loss)
     optimizer = torch.optim.AdamW(model.parameters())
-    model = lowtide.wrap(model, batch, budget=options.budget, optimizer=optimizer)
+    model = lowtide.wrap(model, batch, budget=options.budget, optimizer=optimizer,
+                         time_limit=options.planning_seconds)
 
     def step():
         optimizer.zero_grad()

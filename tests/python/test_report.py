@@ -154,15 +154,23 @@ def test_other_budgets_and_strategies_are_planned():
     document = report_of_graph(graph, plan, time_limit=5.0).document
     curve = document["frontier"]["curve"]
     assert len(curve) > 2
-    assert all(more["budget"] > less["budget"] and more["overhead"] <= less["overhead"]
+    assert all(more["budget"] >= less["budget"] and more["overhead"] <= less["overhead"]
                for more, less in zip(curve, curve[1:]))
     assert all(point["bound"] is None or point["bound"] <= point["overhead"] + 1e-9
                for point in curve)
+    orders = {"fixed-order": "that keeps the order of the ops", "any-order": "in any order"}
+    models = {point["model"] for point in curve if point["bound"] is not None}
+    assert models <= set(orders)
+    proved_for = orders["fixed-order" if "fixed-order" in models else "any-order"]
+    assert document["frontier"]["proved_for"] == (proved_for if models else "")
     peers = {peer["strategy"]: peer for peer in document["frontier"]["peers"]}
     assert "chen-sqrt" in peers and set(peers) <= set(PEERS)
     alone = lowtide.plan(graph, plan.budget_bytes, "chen-sqrt", time_limit=5.0)
     reached = alone.plan or alone.smallest_plan
     assert peers["chen-sqrt"]["overhead"] == pytest.approx(reached.cost / alone.keep_all_cost - 1)
+    within = [point for point in curve if point["budget"] == plan.budget_bytes]
+    assert within and all(point["overhead"] <= document["frontier"]["plan"]["overhead"]
+                          for point in within)
     smallest = lowtide.format_bytes(curve[-1]["budget"])
     assert any(smallest in text for text in document["advice"])
 

@@ -1,13 +1,16 @@
 """Reports as a browser shows them: light and dark, on a screen and on a phone."""
 
+import contextlib
 import functools
 import importlib.util
 import os
 import pathlib
+import re
 
 import browser as chromium
 import lowtide
 import pytest
+from lowtide.page import Report, report_of_graph, write_page
 from report_cases import HOSTILE, document_of, graph_of, hostile_graph, long_graph, moving, planned
 
 pytestmark = [
@@ -52,22 +55,28 @@ def page(tmp_path_factory):
     return functools.cache(lambda make: make(folder))
 
 
+def opened_tab(browser, path, width=1280, scheme="light"):
+    """A page, when it is drawn."""
+    tab = chromium.Tab(browser, path, width, scheme)
+    tab.wait_for("document.documentElement?.dataset.drawn !== undefined")
+    if PICTURES:
+        tab.screenshot(pathlib.Path(PICTURES) / f"{path.stem}-{scheme}-{width}.png")
+    return tab
+
+
 @pytest.fixture
 def opened(browser):
-    """Opens a page in a tab of its own, and waits until it is drawn."""
-    tabs = []
+    """Opens pages, each in a tab."""
+    with contextlib.ExitStack() as tabs:
+        yield lambda *arguments: tabs.enter_context(
+            contextlib.closing(opened_tab(browser, *arguments)))
 
-    def tab_of(path, width=1280, scheme="light"):
-        tab = chromium.Tab(browser, path, width, scheme)
-        tabs.append(tab)
-        tab.wait_for("document.documentElement?.dataset.drawn !== undefined")
-        if PICTURES:
-            tab.screenshot(pathlib.Path(PICTURES) / f"{path.stem}-{scheme}-{width}.png")
-        return tab
 
-    yield tab_of
-    for tab in tabs:
-        tab.close()
+@pytest.fixture(scope="module")
+def tab(browser, page):
+    """The small page, with which several tests work."""
+    with contextlib.closing(opened_tab(browser, page(small))) as tab:
+        yield tab
 
 
 def traces(tab, chart):
@@ -78,7 +87,7 @@ def shown_of_frontier(frontier):
     names = {"no plan is below": frontier["curve"], "search, at other budgets": frontier["curve"],
              "other strategies": frontier["peers"],
              "how far it may be from the best": frontier["plan"]["bound"] is not None,
-             "this plan": True}
+             "this plan": True, "no plan needs less memory": frontier["floor_bytes"] > 0}
     return [name for name, is_shown in names.items() if is_shown]
 
 
@@ -100,16 +109,11 @@ def test_all_charts_are_drawn(opened, page, make, scheme, width):
     assert traces(tab, "frontier") == shown_of_frontier(graph["frontier"])
     assert tab.value("document.documentElement.scrollWidth") <= width
     assert tab.value("document.querySelectorAll('svg *').length") < 12_000
+    ground = tab.value("getComputedStyle(document.body).backgroundColor")
+    assert (min(map(int, re.findall(r"\d+", ground))) > 200) == (scheme == "light")
 
 
-def test_light_and_dark_differ(opened, page):
-    grounds = {opened(page(small), 1280, scheme).value(
-        "getComputedStyle(document.body).backgroundColor") for scheme in ("light", "dark")}
-    assert len(grounds) == 2
-
-
-def test_the_scheme_may_change_while_a_page_is_open(opened, page):
-    tab = opened(page(small))
+def test_the_scheme_may_change_while_a_page_is_open(tab):
     colour = "document.getElementById('memory-chart').data[0].fillcolor"
     before = tab.value(colour)
     tab.call("Emulation.setEmulatedMedia",
@@ -118,13 +122,24 @@ def test_the_scheme_may_change_while_a_page_is_open(opened, page):
     assert tab.errors() == []
 
 
+def test_another_graph_is_chosen(opened, tmp_path):
+    chains = [graph_of(name) for name in ("chain-20s0", "chain-20s3")]
+    shown = [report_of_graph(graph, planned(graph, "80%", seconds=0.3)) for graph in chains]
+    tab = opened(write_page(Report("two graphs", [("budget", "none")], "", shown),
+                            tmp_path / "two.html"))
+    tab.value("graph.selectedIndex = 1, graph.dispatchEvent(new Event('change'))")
+    tab.wait_for(f"document.documentElement.dataset.drawn === '{chains[1].name}'")
+    peak = dict(shown[1].document["figures"])["peak of live bytes"]
+    assert peak in tab.value("document.getElementById('graph-figures').textContent")
+    assert tab.errors() == []
+
+
 def rows(tab):
     return tab.value("[...document.querySelectorAll('#decisions-table tbody tr')]"
                      ".map(row => [...row.cells].map(cell => cell.textContent))")
 
 
-def test_the_table_is_searched_sorted_and_filtered(opened, page):
-    tab = opened(page(small))
+def test_the_table_is_searched_sorted_and_filtered(tab, page):
     known = document_of(page(small))["graphs"][0]["decisions"]["rows"]
     name = known[-1]["name"]
     tab.value(f"search = document.getElementById('search'), search.value = {name!r}, "
@@ -142,8 +157,7 @@ def test_the_table_is_searched_sorted_and_filtered(opened, page):
     assert "moved" not in {row[0] for row in rows(tab)}
 
 
-def test_charts_of_time_zoom_together(opened, page):
-    tab = opened(page(small))
+def test_charts_of_time_zoom_together(tab, page):
     end = document_of(page(small))["graphs"][0]["memory"]["end"]
     tab.value(f"Plotly.relayout('memory-chart', {{'xaxis.range': [0, {end / 4}]}}).then(() => 0)")
     for chart in ("arena", "schedule"):
@@ -151,8 +165,7 @@ def test_charts_of_time_zoom_together(opened, page):
     assert tab.errors() == []
 
 
-def test_a_value_tells_about_itself(opened, page):
-    tab = opened(page(small))
+def test_a_value_tells_about_itself(tab, page):
     tab.value("Plotly.Fx.hover('arena-chart', [{curveNumber: 0, pointNumber: 0}])")
     graph = document_of(page(small))["graphs"][0]
     name = graph["contents"][min(graph["arena"]["boxes"]["content"])]

@@ -93,7 +93,7 @@ function rasterTrace(graph, unit) {
   const width = end / raster.columns, height = arena_bytes / raster.rows / unit.bytes;
   return {
     type: "heatmap", z: cellsOf(raster), x0: width / 2, dx: width, y0: height / 2, dy: height,
-    zmin: -0.5, zmax: count - 0.5, colorscale: scale, showscale: false, hoverinfo: "skip", opacity: 0.75,
+    zmin: -0.5, zmax: count - 0.5, colorscale: scale, showscale: false, hoverinfo: "skip",
   };
 }
 
@@ -107,6 +107,8 @@ function boxText(graph, i) {
 function arenaChart(graph) {
   const { boxes, raster, end, arena_bytes, budget_bytes } = graph.arena;
   const unit = unitFor(arena_bytes), traces = raster ? [rasterTrace(graph, unit)] : [];
+  // Of boxes that are thinner than a few pixels, an edge would leave nothing.
+  const edge = (i) => (boxes.bytes[i] < arena_bytes / 90 || boxes.end[i] - boxes.begin[i] < end / 250 ? 0 : 0.6);
   graph.contents.forEach((content, number) => {
     const own = boxes.content.flatMap((other, i) => (other === number ? [i] : []));
     if (!own.length) return;
@@ -114,7 +116,7 @@ function arenaChart(graph) {
       type: "bar", name: content, x: own.map((i) => (boxes.begin[i] + boxes.end[i]) / 2),
       width: own.map((i) => boxes.end[i] - boxes.begin[i]),
       base: own.map((i) => boxes.offset[i] / unit.bytes), y: own.map((i) => boxes.bytes[i] / unit.bytes),
-      marker: { color: colourOf(content), line: { color: variable("--card"), width: 0.6 } },
+      marker: { color: colourOf(content), line: { color: variable("--card"), width: own.map(edge) } },
       hoverinfo: "text", hovertext: own.map((i) => boxText(graph, i)), textposition: "none",
     });
   });
@@ -192,14 +194,18 @@ function frontierChart(graph) {
     type: "scatter", mode: "markers", name: "this plan", x: [plan.budget / unit.bytes], y: [share(plan.overhead)],
     marker: { color: colourOf("activations made again"), size: 12 }, hoverinfo: "text", text: [said(plan, "this plan")],
   });
-  const shapes = floor_bytes ? [{
-    type: "line", x0: floor_bytes / unit.bytes, x1: floor_bytes / unit.bytes, yref: "paper", y0: 0, y1: 1,
-    line: { color: variable("--muted"), width: 1, dash: "dash" },
-  }] : [];
+  if (floor_bytes) {
+    const highest = Math.max(plan.overhead, ...curve.map((p) => p.overhead), ...peers.map((p) => p.overhead));
+    traces.push({
+      type: "scatter", mode: "lines", name: "no plan needs less memory", x: Array(2).fill(floor_bytes / unit.bytes),
+      y: [0, share(highest) || 1], line: { color: variable("--muted"), width: 1.2, dash: "dash" }, hoverinfo: "text",
+      text: Array(2).fill(`proved: no plan needs less than ${bytesText(floor_bytes)}`),
+    });
+  }
   return {
     traces,
     layout: layoutOf(360, traces.length, {
-      shapes, xaxis: { title: { text: `budget, ${unit.name}` } },
+      xaxis: { title: { text: `budget, ${unit.name}` } },
       yaxis: { title: { text: "time above keep-all" }, ticksuffix: "%", rangemode: "tozero" },
     }),
   };

@@ -14,7 +14,7 @@ from .report import Report
 
 _FOLDER = pathlib.Path(__file__).parent
 #: What HTML or JavaScript would take as the end of a script or of a line.
-_ESCAPED = {character: f"\\u{ord(character):04x}" for character in "<>&\u2028\u2029"}
+_ESCAPED = {ord(character): f"\\u{ord(character):04x}" for character in "<>&\u2028\u2029"}
 
 
 def write_page(report: Report, path: str | os.PathLike[str]) -> pathlib.Path:
@@ -24,7 +24,7 @@ def write_page(report: Report, path: str | os.PathLike[str]) -> pathlib.Path:
         style=(_FOLDER / "page.css").read_text(),
         library=_library(),
         data=json.dumps(report.to_document(), ensure_ascii=False, allow_nan=False,
-                        separators=(",", ":")).translate(str.maketrans(_ESCAPED)),
+                        separators=(",", ":")).translate(_ESCAPED),
         program="\n".join((_FOLDER / name).read_text()
                           for name in ("parts.js", "charts.js", "page.js")))
     target = pathlib.Path(path)

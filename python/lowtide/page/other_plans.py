@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+from collections.abc import Iterable
 
 from .. import Graph, InputError, Plan, Planned, _core, format_bytes, frontier, plan, strategies
 
 _POINTS = 7
+#: By the model of a bound, as the plan format has it, the fewest plans first.
+_ORDERS = {"fixed-order": "that keeps the order of the ops", "any-order": "in any order"}
 #: Strategies as other programs have them, which take a moment each.
 PEERS = ("chen-sqrt", "selective", "megatron", "min-cut", "dtr")
 #: Of the time for all: a curve, a larger budget, and the rest for peers.
@@ -19,12 +22,14 @@ _NOTHING = 5e-5
 @dataclasses.dataclass(frozen=True)
 class Point:
     """A plan within a budget. ``overhead`` and ``bound``: of its cost, and of the least cost that
-    is not excluded, as shares above keep-all; ``strategy``: which made it."""
+    is not excluded, as shares above keep-all; ``model``: which plans the bound is of; ``strategy``:
+    which made the plan."""
 
     budget: int
     overhead: float
-    bound: float | None = None
-    strategy: str = "search"
+    bound: float | None
+    model: str
+    strategy: str
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,15 +52,16 @@ def other_plans(graph: Graph, this: Plan, explained: _core.Explanation,
         return OtherPlans()
     budget = this.budget_bytes or explained.keep_all_peak_bytes
     found = frontier(graph, _POINTS, time_limit=_FOR_FRONTIER * time_limit)
-    curve = [Point(point.budget_bytes, point.overhead, point.least_overhead)
-             for point in found.points]
+    points = [_point(point) for point in found.points]
     if not this.slower_bytes:
         bound = least_overhead(this, explained)
-        curve = _with_plan(curve, Point(budget, explained.overhead, bound))
-    more = _more_memory(graph, budget, explained, _FOR_MORE * time_limit)
+        points.append(Point(budget, explained.overhead, bound, this.model, this.strategy))
+    more, larger = _more_memory(graph, budget, explained, _FOR_MORE * time_limit)
+    curve = _monotone(list(filter(None, [*points, larger])))
     left = (1 - _FOR_FRONTIER - _FOR_MORE) * time_limit / len(PEERS)
-    peers = [point for name in PEERS if (point := _peer(graph, budget, name, left)) is not None]
-    return OtherPlans(curve, found.floor_bytes, peers, [more, *_less_memory(curve, budget)])
+    peers = [_peer(graph, budget, name, left) for name in PEERS]
+    return OtherPlans(curve, found.floor_bytes, list(filter(None, peers)),
+                      [more, *_less_memory(curve, budget)])
 
 
 def least_overhead(of: Plan, explained: _core.Explanation) -> float | None:
@@ -65,9 +71,19 @@ def least_overhead(of: Plan, explained: _core.Explanation) -> float | None:
     return max(0.0, of.lower_bound / explained.keep_all_cost - 1)
 
 
-def _with_plan(curve: list[Point], this: Point) -> list[Point]:
-    """A plan for less memory is also one for more, and a bound for more memory is one for less."""
-    points = sorted([*curve, this], key=lambda point: (-point.budget, point.overhead))
+def proved_for(points: Iterable[Point]) -> str:
+    """The plans that all their bounds are of, in words: a bound of more plans is one of fewer."""
+    models = {point.model for point in points if point.bound is not None}
+    others = sorted(models - set(_ORDERS))
+    if others:
+        return f"by the rules of {' and '.join(others)}"
+    return next((words for model, words in _ORDERS.items() if model in models), "")
+
+
+def _monotone(points: list[Point]) -> list[Point]:
+    """By falling budget. A plan for less memory is also one for more, and a bound for more memory
+    is one for less."""
+    points = sorted(points, key=lambda point: -point.budget)
     bounds = list(itertools.accumulate((point.bound for point in points), _larger))
     costs = list(itertools.accumulate((point.overhead for point in reversed(points)), min))[::-1]
     return [dataclasses.replace(point, overhead=cost, bound=bound)
@@ -79,18 +95,17 @@ def _larger(one: float | None, other: float | None) -> float | None:
 
 
 def _more_memory(graph: Graph, budget: int, explained: _core.Explanation,
-                 seconds: float) -> str:
+                 seconds: float) -> tuple[str, Point | None]:
+    """What more of it would save, and the plan that says so."""
     if explained.overhead <= _NOTHING:
-        return "More memory saves no time: this plan takes as long as keep-all."
+        return "More memory saves no time: this plan takes as long as keep-all.", None
     extra = _core.worth_asking_for(budget)
-    found = plan(graph, budget + extra, time_limit=seconds)
-    saved = (0.0 if found.plan is None
-             else (explained.cost - found.plan.cost) / explained.keep_all_cost)
-    if saved <= _NOTHING:
+    found = _point(plan(graph, budget + extra, time_limit=seconds))
+    if found is None or explained.overhead - found.overhead <= _NOTHING:
         return (f"With {format_bytes(extra)} more no faster plan was found in {seconds:.1f} s of "
-                f"planning.")
+                f"planning."), found
     return (f"With {format_bytes(extra)} more, a step costs {found.overhead:.2%} more than "
-            f"keep-all, instead of {explained.overhead:.2%}.")
+            f"keep-all, instead of {explained.overhead:.2%}."), found
 
 
 def _less_memory(curve: list[Point], budget: int) -> list[str]:
@@ -105,18 +120,20 @@ def _less_memory(curve: list[Point], budget: int) -> list[str]:
 def _peer(graph: Graph, budget: int, name: str, seconds: float) -> Point | None:
     """None for one that refuses the graph or finds nothing in time."""
     try:
-        found = plan(graph, budget, name, time_limit=seconds)
+        return _point(plan(graph, budget, name, time_limit=seconds))
     except InputError:  # a strategy may want a chain, or layers
         return None
-    return _point(found, explained_cost=found.keep_all_cost, strategy=name)
 
 
-def _point(found: Planned, explained_cost: float, strategy: str) -> Point | None:
+def _point(found: Planned) -> Point | None:
+    """Of the plan within the budget, or of the one that needs the least."""
     reached = found.plan or found.smallest_plan
     budget = found.budget_bytes if found.plan else found.smallest_budget
-    if reached is None or budget is None or not explained_cost:
+    if reached is None or budget is None or not found.keep_all_cost:
         return None
-    return Point(budget, reached.cost / explained_cost - 1, strategy=strategy)
+    bound = found.least_overhead if found.plan else None
+    return Point(budget, reached.cost / found.keep_all_cost - 1, bound, reached.model,
+                 reached.strategy)
 
 
 def titles() -> dict[str, str]:

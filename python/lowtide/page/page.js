@@ -50,7 +50,7 @@ function captions(graph) {
     document.getElementById("arena-caption").textContent =
       `Each box is a value: from left to right its time in memory, from bottom to top its addresses.${small}`;
   }
-  const bound = frontier.curve.length ? " No plan lies in the grey area: that is proved." : "";
+  const bound = frontier.proved_for ? ` No plan ${frontier.proved_for} lies in the grey area: that is proved.` : "";
   const peers = frontier.peers.length ? " Diamonds are other strategies within the same budget, or the smallest that they reach." : "";
   document.getElementById("frontier-caption").textContent =
     `How much longer a step takes with less memory. Further down and to the left is better.${bound}${peers}`;

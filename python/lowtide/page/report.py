@@ -13,7 +13,7 @@ from .lives import Content, Life, lives
 from .measured import MeasuredMemory, of_trace
 from .memory import memory_over_time, shown_actions
 from .origins import Origin, layer_groups, origins_of_names
-from .other_plans import OtherPlans, least_overhead, other_plans, titles
+from .other_plans import OtherPlans, Point, least_overhead, other_plans, proved_for, titles
 from .schedule import schedule
 
 _MOST_HELD = 15
@@ -106,6 +106,8 @@ class _Known:
         forward = [origin.layer for origin, op in zip(origins, self._ops) if op.phase == "forward"]
         self._groups = layer_groups(forward)
         self._bound = least_overhead(plan, explained)
+        within = plan.budget_bytes or plan.arena_bytes or explained.peak_bytes
+        self._point = Point(within, explained.overhead, self._bound, plan.model, plan.strategy)
 
     def _time(self, cost: float) -> float:
         return cost / self._per_unit
@@ -127,12 +129,19 @@ class _Known:
         share = explained.peak_bytes / (explained.keep_all_peak_bytes or 1)
         op = explained.peak_op
         where = "" if op is None else f"; it is reached in {self._place(op)}"
-        again, moved = len(explained.again), len(explained.moved)
+        again, moved = sum(op.cost > 0 for op in explained.again), len(explained.moved)
         does = [f"runs {again} ops again" if again else "",
                 f"moves {moved} values" if moved else ""]
         what = " and ".join(filter(None, does)) or "keeps every value"
         return (f"The plan by {self._plan.strategy} {what}. Its peak is "
-                f"{format_bytes(explained.peak_bytes)}, {share:.1%} of keep-all's{where}.")
+                f"{format_bytes(explained.peak_bytes)}, {share:.1%} of keep-all's{where}."
+                f"{self._proved()}")
+
+    def _proved(self) -> str:
+        if not self._bound:
+            return ""
+        plans = proved_for([self._point])
+        return f" No plan {plans} costs less than {self._bound:.2%} more than keep-all."
 
     def _place(self, number: int) -> str:
         where, _, _ = self._origins[number].line.partition(", in ")
@@ -209,19 +218,17 @@ class _Known:
         return {"end": self._end, "lanes": [
             {"lane": lane, "begin": [self._time(bar.begin) for bar in bars],
              "end": [self._time(bar.end) for bar in bars], "name": [bar.name for bar in bars],
-             "count": [bar.count for bar in bars], "busy": [self._time(bar.busy) for bar in bars]}
+             "count": [bar.number for bar in bars], "busy": [self._time(bar.busy) for bar in bars]}
             for lane, bars in lanes.items()]}
 
     def frontier(self, others: OtherPlans) -> dict:
-        plan, explained = self._plan, self._explained
-        within = plan.budget_bytes or plan.arena_bytes or explained.peak_bytes
         return {
             "curve": [dataclasses.asdict(point) for point in others.curve],
+            "proved_for": proved_for(others.curve),
             "peers": [dataclasses.asdict(point) for point in others.peers],
             "floor_bytes": others.floor_bytes, "titles": titles(),
-            "keep_all_peak_bytes": explained.keep_all_peak_bytes,
-            "plan": {"budget": within, "overhead": explained.overhead, "bound": self._bound,
-                     "strategy": plan.strategy, "model": plan.model},
+            "keep_all_peak_bytes": self._explained.keep_all_peak_bytes,
+            "plan": dataclasses.asdict(self._point),
         }
 
     def decisions(self) -> dict:

@@ -16,12 +16,12 @@ _MOST_BARS = 600
 
 
 class Bar(NamedTuple):
-    """Something that takes time; ``count`` neighbours of a lane in one, named after the longest."""
+    """Something that takes time; so many neighbours of a lane in one, named after the longest."""
 
     begin: float
     end: float
     name: str
-    count: int = 1
+    number: int = 1
     #: The time of all, which may have gaps between them.
     busy: float = 0.0
 
@@ -58,5 +58,5 @@ def _merged(bars: Sequence[Bar], resolution: float) -> list[Bar]:
             continue
         name = bar.name if bar.busy > longest else last.name
         longest = max(longest, bar.busy)
-        merged[-1] = Bar(last.begin, bar.end, name, last.count + bar.count, last.busy + bar.busy)
+        merged[-1] = Bar(last.begin, bar.end, name, last.number + bar.number, last.busy + bar.busy)
     return merged
