@@ -187,10 +187,15 @@ def report(
     Raises InputError where plotly is not installed: ``pip install "lowtide[report]"``.
     """
     seconds = checked_seconds(time_limit, zero_is_none=True)
-    if plan is not None:
+    if plan is not None or isinstance(subject, Graph):
+        if plan is None or step is not None or example_inputs is not None:
+            raise InputError("a graph is shown with its plan, and by no step: "
+                             "lowtide.report(graph, path, plan)")
         page = importlib.import_module(".page", __name__)
         found = page.report_of_plan(checked_graph(subject), plan, run, seconds)
         return page.write_page(found, path)
+    if run is not None:
+        raise InputError("run is for a graph and its plan; of a module, give a step to measure")
     with_torch = importlib.import_module(".pytorch.page", __name__)  # torch is optional
     return with_torch.report_of_module(subject, path, step, example_inputs, seconds)
 

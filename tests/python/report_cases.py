@@ -95,7 +95,9 @@ def size_without_library(page):
 
 def require_bands_of(graph, plan):
     """They add up to the replay's memory, and the highest moment is the planned peak."""
-    memory = report_of_graph(graph, plan).document["memory"]
+    document = report_of_graph(graph, plan).document
+    json.dumps(document, allow_nan=False)  # what JavaScript reads has no other numbers
+    memory = document["memory"]
     replayed = lowtide.replay(graph, plan)
     totals = [sum(band["bytes"][i] for band in memory["bands"])
               for i in range(len(memory["actions"]))]

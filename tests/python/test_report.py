@@ -271,6 +271,14 @@ def test_what_is_wrong_with_a_trace_is_said(resnet, tmp_path, content, words):
     assert all(word in str(error.value) for word in (*words, str(trace)))
 
 
+@pytest.mark.parametrize("arguments", [
+    {"plan": None}, {"example_inputs": 1}, {"step": print},
+])
+def test_a_graph_is_shown_with_its_plan_alone(resnet, tmp_path, arguments):
+    with pytest.raises(lowtide.InputError, match="with its plan"):
+        lowtide.report(resnet[0], tmp_path / "page.html", **{"plan": resnet[1], **arguments})
+
+
 def test_a_plan_of_another_graph_is_refused(resnet, tmp_path):
     with pytest.raises(lowtide.InputError, match="breaks the rule"):
         lowtide.report(graph_of("chain-20s0"), tmp_path / "page.html", resnet[1])

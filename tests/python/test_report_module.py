@@ -2,6 +2,7 @@
 
 import importlib.util
 import re
+import xml.etree.ElementTree
 
 import lowtide
 import pytest
@@ -131,6 +132,15 @@ def test_names_of_modules_are_no_markup(tmp_path):
     assert any("</script><b onclick=" in layer for layer in layers), layers
 
 
+def test_a_notebook_shows_the_memory(trained):
+    memory = trained[0].memory
+    table = xml.etree.ElementTree.fromstring(memory._repr_html_())
+    shown = {row.find("th").text: row.find("td").text for row in table}
+    assert shown["planned peak"] == lowtide.format_bytes(memory.planned_peak)
+    assert shown["measured peak"] == lowtide.format_bytes(memory.measured_peak)
+    assert "moved out" not in shown
+
+
 @pytest.mark.parametrize("make, words", [
     (lambda: Stack(), ("is not wrapped",)),
     (lambda: lowtide.wrap(Stack(), budget="70%"), ("nothing is planned", "example_inputs")),
@@ -140,3 +150,8 @@ def test_what_cannot_be_shown_is_said(make, words, tmp_path):
     with pytest.raises(lowtide.InputError) as error:
         lowtide.report(make(), tmp_path / "page.html", time_limit=0)
     assert all(word in str(error.value) for word in words)
+
+
+def test_a_trace_is_for_graphs(trained, tmp_path):
+    with pytest.raises(lowtide.InputError, match="give a step"):
+        lowtide.report(trained[0], tmp_path / "page.html", run="trace.json", time_limit=0)
