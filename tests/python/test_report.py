@@ -175,6 +175,14 @@ def test_other_budgets_and_strategies_are_planned():
     assert any(smallest in text for text in document["advice"])
 
 
+def test_of_a_plan_that_moves_others_say_less(with_moves):
+    document = report_of_graph(*with_moves, time_limit=2.0).document
+    frontier = document["frontier"]
+    assert frontier["moves"] and frontier["curve"]
+    assert all(point["strategy"] == "search" for point in frontier["curve"])
+    assert not any("more, a step" in text for text in document["advice"])
+
+
 def test_without_time_no_other_plans_are_made(resnet):
     document = report_of_graph(*resnet).document
     assert document["frontier"]["curve"] == document["frontier"]["peers"] == []

@@ -52,16 +52,17 @@ def other_plans(graph: Graph, this: Plan, explained: _core.Explanation,
         return OtherPlans()
     budget = this.budget_bytes or explained.keep_all_peak_bytes
     found = frontier(graph, _POINTS, time_limit=_FOR_FRONTIER * time_limit)
-    points = [_point(point) for point in found.points]
-    if not this.slower_bytes:
+    points, advice = [_point(point) for point in found.points], []
+    if not this.slower_bytes:  # of plans that move values, these say nothing
         bound = least_overhead(this, explained)
-        points.append(Point(budget, explained.overhead, bound, this.model, this.strategy))
-    more, larger = _more_memory(graph, budget, explained, _FOR_MORE * time_limit)
-    curve = _monotone(list(filter(None, [*points, larger])))
+        more, larger = _more_memory(graph, budget, explained, _FOR_MORE * time_limit)
+        points += [Point(budget, explained.overhead, bound, this.model, this.strategy), larger]
+        advice.append(more)
+    curve = _monotone(list(filter(None, points)))
     left = (1 - _FOR_FRONTIER - _FOR_MORE) * time_limit / len(PEERS)
     peers = [_peer(graph, budget, name, left) for name in PEERS]
     return OtherPlans(curve, found.floor_bytes, list(filter(None, peers)),
-                      [more, *_less_memory(curve, budget)])
+                      [*advice, *_less_memory(curve, budget)])
 
 
 def least_overhead(of: Plan, explained: _core.Explanation) -> float | None:
@@ -100,7 +101,8 @@ def _more_memory(graph: Graph, budget: int, explained: _core.Explanation,
     if explained.overhead <= _NOTHING:
         return "More memory saves no time: this plan takes as long as keep-all.", None
     extra = _core.worth_asking_for(budget)
-    found = _point(plan(graph, budget + extra, time_limit=seconds))
+    planned = plan(graph, budget + extra, time_limit=seconds)
+    found = _point(planned) if planned.plan else None
     if found is None or explained.overhead - found.overhead <= _NOTHING:
         return (f"With {format_bytes(extra)} more no faster plan was found in {seconds:.1f} s of "
                 f"planning."), found
@@ -113,8 +115,9 @@ def _less_memory(curve: list[Point], budget: int) -> list[str]:
     if not below:
         return []
     smallest = below[-1]
-    return [f"The smallest budget that was reached is {format_bytes(smallest.budget)}, where a "
-            f"step costs {smallest.overhead:.2%} more than keep-all."]
+    return [f"The smallest budget that was reached without moves is "
+            f"{format_bytes(smallest.budget)}, where a step costs {smallest.overhead:.2%} more "
+            f"than keep-all."]
 
 
 def _peer(graph: Graph, budget: int, name: str, seconds: float) -> Point | None:

@@ -52,8 +52,9 @@ function captions(graph) {
   }
   const bound = frontier.proved_for ? ` No plan ${frontier.proved_for} lies in the grey area: that is proved.` : "";
   const peers = frontier.peers.length ? " Diamonds are other strategies within the same budget, or the smallest that they reach." : "";
+  const moves = frontier.moves && frontier.curve.length ? " This plan moves values, and the others do not." : "";
   document.getElementById("frontier-caption").textContent =
-    `How much longer a step takes with less memory. Further down and to the left is better.${bound}${peers}`;
+    `How much longer a step takes with less memory. Further down and to the left is better.${bound}${peers}${moves}`;
 }
 
 const HELD_COLUMNS = [

@@ -228,7 +228,7 @@ class _Known:
             "peers": [dataclasses.asdict(point) for point in others.peers],
             "floor_bytes": others.floor_bytes, "titles": titles(),
             "keep_all_peak_bytes": self._explained.keep_all_peak_bytes,
-            "plan": dataclasses.asdict(self._point),
+            "plan": dataclasses.asdict(self._point), "moves": self._plan.slower_bytes > 0,
         }
 
     def decisions(self) -> dict:

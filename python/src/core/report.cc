@@ -45,7 +45,8 @@ std::vector<std::pair<std::string, Bytes>> named(const std::vector<ResidentBytes
 void bind_explanation(py::module_& module) {
   using report::Absence;
   using report::Explanation;
-  py::class_<Absence>(module, "Absence", "A value that is gone for a while, and the room meanwhile.")
+  py::class_<Absence>(module, "Absence",
+                      "A value that is gone for a while, and the room meanwhile.")
       .def_readonly("value", &Absence::value)
       .def_readonly("bytes", &Absence::bytes)
       .def_readonly("last_used_in", &Absence::last_used_in)
@@ -96,8 +97,8 @@ void bind_report(py::module_& module) {
         report::write_trace(graph, plan, {}, path);
       },
       py::arg("graph"), py::arg("plan"), py::arg("path"), Release());
-  module.def("memory_plot", &memory_picture, py::arg("graph"), py::arg("plans"),
-             py::arg("title"), py::arg("subtitle") = "", Release());
+  module.def("memory_plot", &memory_picture, py::arg("graph"), py::arg("plans"), py::arg("title"),
+             py::arg("subtitle") = "", Release());
 }
 
 }  // namespace lowtide::python
