@@ -26,7 +26,7 @@ class Raster(NamedTuple):
 
 
 class Arena(NamedTuple):
-    """``boxes``: the largest, by bytes times time; ``end``: the highest address and the time."""
+    """``boxes``: the largest, by bytes times time; ``raster``: the others, where there are some."""
 
     boxes: list[Life]
     raster: Raster | None
