@@ -64,7 +64,8 @@ def report_of_plan(graph: Graph, plan: Plan, run: str | os.PathLike[str] | None,
     """``run``: the trace of a step by the plan. Raises InputError for a plan that breaks a rule."""
     broken = verify(graph, plan)
     if broken is not None:
-        raise InputError(f"the plan breaks the rule {broken.rule}: {broken.message}")
+        raise InputError(f"the plan breaks the rule {broken.rule}: {broken.message}. Give the "
+                         f"graph that it was made for, {plan.graph!r} by its name.")
     held = HeldBeside(measured=None if run is None else of_trace(run, plan.graph or graph.name))
     shown = report_of_graph(graph, plan, held=held, time_limit=time_limit)
     return Report(graph.name, (), f"Times are {_core.cost_origin(graph)}.", [shown])
@@ -141,7 +142,8 @@ class _Known:
         if not self._bound:
             return ""
         plans = proved_for([self._point])
-        return f" No plan {plans} costs less than {self._bound:.2%} more than keep-all."
+        return (f" Within its budget, no plan {plans} costs less than {self._bound:.2%} more than "
+                f"keep-all.")
 
     def _place(self, number: int) -> str:
         where, _, _ = self._origins[number].line.partition(", in ")
