@@ -88,15 +88,18 @@ def _labelled(*shape):
 CASES = {"gpt": (Gpt, _tokens), "layers": (Layers, _labelled(20)),
          "convolutions": (Convolutions, _labelled(3, 12, 12))}
 
+#: With little beside its parameters.
+DEEP = {"deep": (lambda: Layers((20, *[64] * 8, CLASSES)), _labelled(20))}
+
 
 def made(case):
     torch.manual_seed(3)
-    return CASES[case][0]()
+    return (CASES | DEEP)[case][0]()
 
 
 def batches(case, rank, steps=3, rows=4):
     generator = torch.Generator().manual_seed(100 + rank)
-    return [CASES[case][1](generator, rows) for _ in range(steps)]
+    return [(CASES | DEEP)[case][1](generator, rows) for _ in range(steps)]
 
 
 def adam(model):

@@ -12,13 +12,14 @@ from torch.distributed.device_mesh import DeviceMesh
 from .. import InfeasibleError, InputError
 from .budget.budget import Budget
 from .budget.settings import Settings
+from .optimizer.fused_updates import require_by_element
 from .optimizer.stand_in import stand_in
 from .shards.costs import CollectiveCosts
 from .shards.fully_sharded import is_fully_sharded, layout_of, mesh_of, without_hooks
 from .shards.group import Group
 from .shards.layout import GraphLayout
 from .shards.model_on_ranks import ModelOnRanks
-from .shards.optimizers import require_fresh, step_instead
+from .shards.optimizers import require_placeable
 from .shards.sharding import candidates, counted_parameters, graph_layout, require_sharding
 
 #: Of the time limit, for the plan of each layout that is compared; the one that is chosen is
@@ -37,7 +38,8 @@ def wrapped_on_ranks(model: torch.nn.Module, example_inputs: object, settings: S
     the model is as it was."""
     require_sharding(sharding)
     settings.require_ranks_may_train()
-    require_fresh(settings.optimizer)
+    if settings.fused_update is not None:
+        require_by_element(settings.optimizer)
     if sharding is None and not is_fully_sharded(model) and example_inputs is None:
         raise InputError("with a mesh, the sharding is chosen by plans for example inputs: give "
                          "example_inputs, or sharding=\"none\", \"gradients\" or \"full\"")
@@ -46,6 +48,7 @@ def wrapped_on_ranks(model: torch.nn.Module, example_inputs: object, settings: S
     if not isinstance(mesh, DeviceMesh):
         raise InputError(f"mesh must be a torch.distributed.DeviceMesh, as init_device_mesh"
                          f"(\"cpu\", (2,)) makes it, not {mesh!r}")
+    require_placeable(settings.optimizer)
     group = Group(mesh)
     costs = CollectiveCosts.measured(group, mesh.device_type)
     named = list(model.named_parameters(remove_duplicate=False))
@@ -55,9 +58,8 @@ def wrapped_on_ranks(model: torch.nn.Module, example_inputs: object, settings: S
     if example_inputs is not None:
         choice = _LayoutChoice(model, example_inputs, settings, group, wrapped)
         chosen, settings = choice.fastest(layouts), choice.settings
-    on_ranks = ModelOnRanks.of(model, group, chosen)
-    if on_ranks.placed is not None:
-        step_instead(settings.optimizer, on_ranks.placed.replaced)
+    on_ranks = ModelOnRanks.of(model, group, chosen, settings.optimizer)
+    on_ranks.updates = settings.fused_update is not None
     planned, _ = wrapped(model, example_inputs, dataclasses.replace(settings, layout=chosen),
                          on_ranks)
     return planned
@@ -77,6 +79,7 @@ def _wrapped_fully_sharded(model: torch.nn.Module, example_inputs: object, setti
     layout = layout_of(model, graph_layout(named, group, sharding or "full", costs))
     with without_hooks(model):
         on_ranks = ModelOnRanks.placed_before(model, group, layout)
+        on_ranks.updates = settings.fused_update is not None
         planned, _ = wrapped(model, example_inputs, dataclasses.replace(settings, layout=layout),
                              on_ranks)
     return planned

@@ -23,6 +23,7 @@ from .common.fused_update import FusedUpdate
 from .common.inputs import arguments_of
 from .common.module_state import unchanged
 from .common.notices import warn
+from .common.plain_optimizer import plain_optimizer
 from .common.precision import in_precision
 from .common.prepared import Prepared
 from .dynamo.compile import compile_graph
@@ -36,8 +37,10 @@ from .dynamo.unplanned import (
     nothing_captured,
     traced_too_often,
 )
+from .instead_of_ddp import wrapped_within
 from .on_ranks import wrapped_on_ranks
 from .planned_class import in_class_of_its_own, plain_module, planned_forward, session_of
+from .ranks_and_frameworks import members_on_ranks
 from .shards.fully_sharded import is_fully_sharded
 from .shards.model_on_ranks import ModelOnRanks
 from .sizes.size_ranges import SizeRanges
@@ -175,27 +178,21 @@ def wrap(
     """
     model = plain_module(model)
     _refuse_unplannable(model)
-    if isinstance(model, DistributedDataParallel):
-        if mesh is not None:
-            raise InputError("DistributedDataParallel reduces gradients itself: with a mesh, wrap "
-                             "the module within, model.module, before it is prepared, or leave "
-                             "mesh out")
-        if FusedUpdate.parse(fused_update) is not None:
-            raise InputError("fused_update updates before DistributedDataParallel has added up the "
-                             "gradients of all processes: leave it out")
-        module = wrap(model.module, example_inputs, budget, optimizer=optimizer, strategy=strategy,
-                      options=options, time_limit=time_limit, cache=cache, report=report, mode=mode,
-                      when_infeasible=when_infeasible, batches_ahead=batches_ahead, verbose=verbose,
-                      cuda_graph=cuda_graph, offload=offload, offload_budget=offload_budget,
-                      precision=precision, slices=slices, fused_update=fused_update, stash=stash,
-                      dynamic_shapes=dynamic_shapes)
-        return in_class_of_its_own(model, session_of(module),
-                                   {"module": property(lambda self: module)})
-    settings = Settings(Budget.parse(budget), optimizer, strategy,
+    settings = Settings(Budget.parse(budget), plain_optimizer(optimizer), strategy,
                         {} if options is None else options, time_limit, cache, report, mode,
                         when_infeasible, batches_ahead, verbose, cuda_graph,
                         Offload.parse(offload), slower_limit(offload_budget), precision, slices,
                         FusedUpdate.parse(fused_update), stash)
+    if isinstance(model, DistributedDataParallel):
+        return wrapped_within(model, settings, mesh, sharding, lambda module, ranks: _planned(
+            plain_module(module), example_inputs, settings, ranks, sharding, dynamic_shapes))
+    return _planned(model, example_inputs, settings, mesh, sharding, dynamic_shapes)
+
+
+def _planned(model: torch.nn.Module, example_inputs, settings: Settings, mesh: DeviceMesh | None,
+             sharding: str | None, dynamic_shapes: Mapping | Sequence | None) -> torch.nn.Module:
+    """Of one process, or on all ranks of a mesh."""
+    _refuse_unplannable(model)
     if mesh is not None or is_fully_sharded(model):
         if dynamic_shapes is not None:
             raise InputError("dynamic_shapes is not for a mesh yet: leave one of them out")
@@ -218,8 +215,8 @@ def _wrapped(dynamic_shapes: Mapping | Sequence | None, model: torch.nn.Module, 
         settings.require_sizes_may_vary()
     run, session, let_go = _runner(model, settings, ranges, on_ranks)
     exchanged: dict[str, object] = {"forward": planned_forward(model, run)}
-    if on_ranks is not None and not hasattr(model, "no_sync"):
-        exchanged["no_sync"] = lambda self: on_ranks.no_sync()
+    if on_ranks is not None:
+        exchanged |= members_on_ranks(model, on_ranks, settings)
     if settings.clips and not hasattr(model, "gradient_norm"):
         exchanged["gradient_norm"] = property(gradient_norm)
     planned = in_class_of_its_own(model, session, exchanged)

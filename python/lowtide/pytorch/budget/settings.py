@@ -126,8 +126,7 @@ class Settings:
     def require_ranks_may_train(self) -> None:
         """Raises InputError for what is not done on several ranks."""
         refused = {"mode": self.mode != "executor", "cuda_graph": self.cuda_graph,
-                   "offload": self.offload is not None,
-                   "fused_update": self.fused_update is not None}
+                   "offload": self.offload is not None}
         for name, is_refused in refused.items():
             if is_refused:
                 raise InputError(f"a mesh is not for {name}={getattr(self, name)!r} yet: leave one "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 from collections.abc import Mapping
 
@@ -11,8 +12,18 @@ from torch.utils import _pytree as pytree
 from ... import InputError
 
 
+@dataclasses.dataclass(frozen=True)
+class ExampleCall:
+    """Example inputs with positional and named arguments."""
+
+    arguments: tuple
+    named: dict
+
+
 def arguments_of(example_inputs: object) -> tuple[tuple, dict]:
     """Positional and named arguments: of a tuple or list, of a mapping, or of one tensor."""
+    if isinstance(example_inputs, ExampleCall):
+        return example_inputs.arguments, example_inputs.named
     if isinstance(example_inputs, Mapping):
         return (), dict(example_inputs)
     if isinstance(example_inputs, (tuple, list)):

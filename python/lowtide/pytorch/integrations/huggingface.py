@@ -10,9 +10,12 @@ For loops of one's own: ``enable_memory_budget(model, "6GiB", batch)``.
 
 from __future__ import annotations
 
+import contextlib
+
 import torch
 
 from ... import InputError
+from ..common.plain_optimizer import plain_optimizer
 from .in_place import InPlace
 
 try:
@@ -54,10 +57,33 @@ class MemoryBudget(TrainerCallback):
                              "train in a loop of your own with enable_memory_budget")
         self._budget, self._settings = budget, settings
         self._in_place: InPlace | None = None
+        self._held = contextlib.ExitStack()
 
     def on_train_begin(self, args, state, control, model=None, optimizer=None, **others):
-        settings = {"optimizer": _plain(optimizer), "batches_ahead": 1, **self._settings}
+        settings = {"optimizer": plain_optimizer(optimizer), "batches_ahead": 1, **self._settings}
         self._in_place = enable_memory_budget(model, self._budget, **settings)
+
+    def on_step_end(self, args, state, control, **others):
+        self._prepare_to_save(control.should_save)
+
+    def on_epoch_end(self, args, state, control, **others):
+        self._prepare_to_save(control.should_save)
+
+    def on_evaluate(self, args, state, control, **others):
+        # With "best" it is decided after this, by the metrics.
+        self._prepare_to_save(control.should_save or args.save_strategy == "best")
+
+    def on_save(self, args, state, control, **others):
+        self._held.close()
+
+    def on_step_begin(self, args, state, control, **others):
+        self._held.close()  # nothing was saved after all
+
+    def _prepare_to_save(self, saves: bool) -> None:
+        """The Trainer's first rank saves, and the others do not take part."""
+        self._held.close()
+        if saves and self._in_place is not None:
+            self._held.enter_context(self._in_place.whole_state())
 
     def on_log(self, args, state, control, logs=None, **others):
         if self._in_place is None or self._in_place.memory.measured_peak == 0:
@@ -71,12 +97,7 @@ class MemoryBudget(TrainerCallback):
             state.log_history[-1].update(figures)
 
     def on_train_end(self, args, state, control, **others):
+        self._held.close()
         if self._in_place is not None:
             self._in_place.disable()
             self._in_place = None
-
-
-def _plain(optimizer):
-    """The optimizer inside Accelerate's wrapper, whose class says nothing of its state."""
-    return getattr(optimizer, "optimizer", optimizer)
-

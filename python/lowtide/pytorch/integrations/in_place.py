@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import types
 from collections.abc import Callable
@@ -9,13 +10,17 @@ from collections.abc import Callable
 import torch
 
 from ... import InputError
+from ..budget.memory import Memory
+from ..common.inputs import ExampleCall
 from ..wrap import wrap
+from .several_ranks import SeveralRanks
 
 
 class InPlace:
     """A module whose calls run within a budget until ``disable()``.
 
-    A deep copy or a pickle of the module computes as the plain one.
+    A deep copy or a pickle of the module computes as the plain one. On several ranks a module is
+    planned by its first call for training, where there are no example inputs.
     """
 
     def __init__(self, module: torch.nn.Module, budget: int | str | None, example_inputs=None,
@@ -29,22 +34,62 @@ class InPlace:
         self.module = module
         #: Is called before each call of the module that has the budget.
         self.before_call: Callable[[], None] | None = None
+        #: None before the module is planned.
+        self.planned: torch.nn.Module | None = None
         self._before = module.__dict__.get("forward")
+        self._calls = _Calls(module, module.forward)
+        self._budget, self._settings = budget, settings
+        self._ranks = SeveralRanks.found(module, settings)
         plain = getattr(module.forward, "__func__", type(module).forward)
-        self.planned = wrap(_Calls(module, module.forward), example_inputs, budget, **settings)
+        if self._ranks is None or example_inputs is not None:
+            try:
+                self._plan(example_inputs)
+            except BaseException:
+                if self._ranks is not None:
+                    self._ranks.end()
+                raise
         module.forward = types.MethodType(_exchanged(self, plain), module)
 
     @property
-    def memory(self):
+    def memory(self) -> Memory:
         """What a step was planned to take and took: a ``Memory`` of ``lowtide.wrap``."""
-        return self.planned.memory
+        return Memory(None, 0, 0) if self.planned is None else self.planned.memory
 
     def disable(self) -> None:
-        """The module computes as before. Does nothing the second time."""
+        """The module computes as before. Does nothing the second time. On several ranks all do
+        this together, and the module has whole parameters again."""
         if getattr(self.module.forward, "_lowtide_in_place", False):
             del self.module.forward
             if self._before is not None:
                 self.module.forward = self._before
+            if self._ranks is not None:
+                self._ranks.end()
+
+    def abandon(self) -> None:
+        """As ``disable()``, but for several ranks: they do not all come here, so the module keeps
+        its budget, and what lies on the other ranks stays there."""
+        if self._ranks is None:
+            self.disable()
+
+    def whole_state(self) -> contextlib.AbstractContextManager[None]:
+        """As of ``SeveralRanks.whole_state``."""
+        return contextlib.nullcontext() if self._ranks is None else self._ranks.whole_state()
+
+    def call(self, *arguments, **named):
+        """The module's own forward, by the plan where there is one."""
+        if self.planned is None:
+            if not torch.is_grad_enabled():
+                return self._calls(*arguments, **named)
+            self._plan(ExampleCall(arguments, named))
+        return self.planned(*arguments, **named)
+
+    def _plan(self, example_inputs) -> None:
+        if self._ranks is None:
+            self.planned = wrap(self._calls, example_inputs, self._budget, **self._settings)
+        else:
+            self.planned = wrap(self._calls, example_inputs, self._budget,
+                                **self._settings | {"mesh": self._ranks.mesh})
+            self._ranks.begin(self.planned)
 
     def __enter__(self) -> InPlace:
         return self
@@ -65,19 +110,22 @@ def enable_memory_budget(module: torch.nn.Module, budget: int | str | None, exam
 
 
 class _Calls(torch.nn.Module):
-    """What is planned: the forward that the module had before the exchange."""
+    """What is planned: the forward that the module had before the exchange. A method is called with
+    the module, so that a trace finds the parameters by their names there."""
 
     def __init__(self, module: torch.nn.Module, call: Callable):
         super().__init__()
-        self.module, self.call = module, call
+        self.module = module
+        is_own = getattr(call, "__self__", None) is module
+        self.call = call.__func__ if is_own else lambda _, *given, **named: call(*given, **named)
 
     def forward(self, *arguments, **named):
-        return self.call(*arguments, **named)
+        return self.call(self.module, *arguments, **named)
 
 
 def _exchanged(switch: InPlace, plain: Callable) -> Callable:
     """A function to be bound as ``forward``; its signature and name are those of ``plain``."""
-    module, planned = switch.module, switch.planned
+    module = switch.module
 
     @functools.wraps(plain)
     def forward(self, *arguments, **named):
@@ -86,7 +134,7 @@ def _exchanged(switch: InPlace, plain: Callable) -> Callable:
             return plain(self, *arguments, **named)
         if switch.before_call is not None:
             switch.before_call()
-        return planned(*arguments, **named)
+        return switch.call(*arguments, **named)
 
     forward._lowtide_in_place = True  # type: ignore[attr-defined]
     return forward

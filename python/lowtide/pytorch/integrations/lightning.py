@@ -100,7 +100,9 @@ class MemoryBudget(Callback):
         self._give_up()
 
     def on_exception(self, trainer, pl_module, exception):
-        self._give_up()
+        if self._in_place is not None:
+            self._in_place.abandon()
+            self._in_place = None
 
     def _module(self, pl_module) -> torch.nn.Module:
         try:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import collections
 import contextlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence, Set
 
 import torch
+from torch.distributed.tensor import DTensor
 
 from ... import Error, InputError
 from ..common.fused_update import FusedUpdate
+from ..common.local_tensor import local_part
 from ..common.spent_gradient import SpentGradient
-from .elementwise import why_not_by_element
+from ..shards.placed_parameters import lying_as, on_this_rank
+from .elementwise import state_tensors, why_not_by_element
 from .gradient_norm import GradientNorm
 from .stand_in import plain_step, stand_in
 
@@ -28,14 +32,13 @@ class FusedUpdates:
 
     def __init__(self, optimizer: object, how: FusedUpdate,
                  parameters: Callable[[], Iterable[torch.Tensor]]):
-        why_not = why_not_by_element(optimizer)
-        if why_not:
-            raise InputError(f"fused_update=True: {why_not}. Leave it out")
+        require_by_element(optimizer)
         assert isinstance(optimizer, torch.optim.Optimizer)  # or there was a reason
         self._optimizer = optimizer
         self._updated: set[torch.Tensor] = set()
         self._used_options: list[dict] = []
         self._made_bytes = 0
+        self._stepped_here: set[DTensor] = set()
         self._is_let_go = False
         self._norm = None if not how.clips else GradientNorm(
             how, lambda: list(parameters()) or self._own())
@@ -85,10 +88,12 @@ class FusedUpdates:
                 self._drop_spent()
                 self._updated.clear()
             raise
+        finally:
+            self._place_state()
 
     def _of_pass(self) -> UpdatesOfPass:
         self._require_no_hooks()
-        own = {_place(parameter): parameter for parameter in self._own()}
+        own = {_place(on_this_rank(parameter)): parameter for parameter in self._own()}
         left_alone = {place for place, parameter in own.items()
                       if parameter.requires_grad and not _accumulates(parameter)}
         return UpdatesOfPass(own, left_alone, self._update, self._require_fresh, self._norm)
@@ -121,22 +126,57 @@ class FusedUpdates:
         if not self._updated:
             self._used_options = self._options()
         self._updated.add(parameter)
-        groups = [[parameter] if any(parameter is own for own in group["params"]) else []
-                  for group in self._optimizer.param_groups]
-        state = self._optimizer.state
-        is_new = not state.get(parameter)
-        parameter.grad = gradient
-        try:
-            plain_step(self._optimizer)(stand_in(self._optimizer, groups, state))
-        finally:
-            parameter.grad = None
+        is_new = not self._optimizer.state.get(parameter)
+        if isinstance(parameter, DTensor):
+            self._step_here(parameter, gradient)
+        else:
+            self._step(parameter, parameter, gradient, self._optimizer.state)
         if self._is_let_go:  # nothing is told when the step ends
             self._updated.discard(parameter)
         else:
             parameter.grad = SpentGradient.of(parameter)
         if is_new:
-            self._made_bytes += sum(value.nbytes for value in state.get(parameter, {}).values()
+            held = self._optimizer.state.get(parameter, {})
+            self._made_bytes += sum(value.nbytes for value in held.values()
                                     if isinstance(value, torch.Tensor))
+
+    def _step(self, parameter: torch.Tensor, stepped: torch.Tensor, gradient: torch.Tensor,
+              state: MutableMapping) -> None:
+        """``stepped``: the parameter, or what is stepped instead."""
+        groups = [[stepped] if any(parameter is own for own in group["params"]) else []
+                  for group in self._optimizer.param_groups]
+        stepped.grad = gradient
+        try:
+            plain_step(self._optimizer)(stand_in(self._optimizer, groups, state))
+        finally:
+            stepped.grad = None
+
+    def _step_here(self, parameter: DTensor, gradient: torch.Tensor) -> None:
+        """Of a parameter on several ranks, what is on this one: a DTensor cannot compute within an
+        op. What state is made becomes one when the pass is over."""
+        here = parameter._local_tensor.detach()
+        held = self._optimizer.state.get(parameter, {})
+        state = collections.defaultdict(dict, {here: {name: local_part(value)
+                                                      for name, value in held.items()}})
+        if here.shape != gradient.shape:
+            gradient = gradient[:here.shape[0]]
+        self._step(parameter, here, gradient, state)
+        self._optimizer.state[parameter] = {
+            name: held[name] if name in held and local_part(held[name]) is value else value
+            for name, value in state[here].items()}
+        self._stepped_here.add(parameter)
+
+    def _place_state(self) -> None:
+        """The state of parameters on several ranks lies as they do."""
+        for group in self._optimizer.param_groups if self._stepped_here else ():
+            names = state_tensors(self._optimizer, group)
+            for parameter in group["params"]:
+                if parameter in self._stepped_here:
+                    held = self._optimizer.state[parameter]
+                    held |= {name: lying_as(parameter, held[name]) for name in names
+                             if isinstance(held.get(name), torch.Tensor)
+                             and not isinstance(held[name], DTensor)}
+        self._stepped_here.clear()
 
     def _options(self) -> list[dict]:
         """By group; of tensors among them, such as lr, which they are and how often written."""
@@ -182,6 +222,13 @@ class FusedUpdates:
                         f"fused_update out")
 
 
+def require_by_element(optimizer: object) -> None:
+    """Raises InputError for an optimizer that cannot step one parameter after the other."""
+    why_not = why_not_by_element(optimizer)
+    if why_not:
+        raise InputError(f"fused_update=True: {why_not}. Leave it out")
+
+
 class UpdatesOfPass:
     """What the ops of a graph do in one backward pass, by the data of parameters.
 
@@ -211,18 +258,20 @@ class UpdatesOfPass:
         by_place = {_place(one): norm for norm, one in zip(norms, data)}
         found = []
         for parameter in self._counted:
+            place = _place(on_this_rank(parameter))
             if not parameter.numel():
                 found.append(torch.zeros_like(norms[0]))
-            elif _place(parameter) in by_place:
+            elif place in by_place:
                 self._require_fresh(parameter)
-                found.append(by_place[_place(parameter)])
+                found.append(by_place[place])
             else:
                 raise Error(f"the gradient of a parameter of shape {tuple(parameter.shape)} comes "
                             f"from outside of the graph whose gradients fused_update="
                             f"lowtide.FusedUpdate clips; nothing was updated. Clipping needs all "
                             f"gradients in one graph: use the parameter within the model only, "
                             f"remove graph breaks, or clip without fused_update")
-        return found
+        assert self._norm is not None, "the graph clips"
+        return self._norm.over_ranks(found, self._counted)
 
     def take_total_norm(self, norm: torch.Tensor) -> None:
         assert self._norm is not None, "the graph clips"

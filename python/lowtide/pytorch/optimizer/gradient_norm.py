@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Iterable, Sequence
 
 import torch
+import torch.distributed as dist
+from torch.distributed.tensor import DTensor
 from torch.utils._foreach_utils import _group_tensors_by_device_and_dtype
 
 from ... import Error
@@ -42,6 +45,26 @@ class GradientNorm:
         if counted and (self._last is None or self._last.device != counted[0].device):
             self._last = torch.zeros((), dtype=_real_type(counted), device=counted[0].device)
             self._is_known = False
+
+    def over_ranks(self, norms: Sequence[torch.Tensor],
+                   parameters: Sequence[torch.Tensor]) -> Sequence[torch.Tensor]:
+        """Of parameters in shards, the norms of the whole gradients, by those of what is here."""
+        sharded = [place for place, parameter in enumerate(parameters)
+                   if isinstance(parameter, DTensor) and parameter.placements[0].is_shard()]
+        if not sharded:
+            return norms
+        ranks = parameters[sharded[0]].device_mesh.get_group()
+        here = torch.stack([norms[place] for place in sharded])
+        if self._clip.norm_type == math.inf:
+            dist.all_reduce(here, dist.ReduceOp.MAX, group=ranks)
+        else:
+            here.square_()
+            dist.all_reduce(here, group=ranks)
+            here.sqrt_()
+        found = list(norms)
+        for place, norm in zip(sharded, here):
+            found[place] = norm
+        return found
 
     def take(self, norm: torch.Tensor) -> None:
         assert self._last is not None, "there was room made"

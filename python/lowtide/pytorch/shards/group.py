@@ -6,7 +6,7 @@ import hashlib
 import itertools
 import pickle
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
 import torch
@@ -94,6 +94,15 @@ class Group:
                         f"{_odd_ones_out(digests)}. All ranks need the same model, sizes of "
                         f"batches, versions and arguments of lowtide.wrap")
         return [number for _, _, number in headers]
+
+    def as_on_first(self, tensors: Iterable[torch.Tensor]) -> None:
+        """Each of these has the elements that the first rank has."""
+        with torch.no_grad():
+            for tensor in tensors:
+                dense = tensor.detach().contiguous()
+                dist.broadcast(dense, group=self.data, group_src=0)
+                if dense.data_ptr() != tensor.data_ptr():
+                    tensor.copy_(dense)
 
     def _all(self, mine: bytes) -> list[bytes]:
         given = torch.frombuffer(bytearray(mine), dtype=torch.uint8)

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 
 import torch
-import torch.distributed as dist
 
+from ... import InputError
 from .accumulation import LocalAccumulation
 from .group import Group
 from .layout import GraphLayout
-from .placed_parameters import PlacedParameters
+from .optimizers import state_as_on_first, step_instead
+from .placed_parameters import PlacedParameters, whole_of
 
 
 class ModelOnRanks:
@@ -20,17 +21,22 @@ class ModelOnRanks:
 
     def __init__(self, group: Group, placed: PlacedParameters | None,
                  parameters: Callable[[], Iterable[torch.Tensor]]):
-        self.placed, self.parameters = placed, parameters
+        #: Whether the backward pass updates parameters.
+        self.updates = False
+        self.group, self.placed, self.parameters = group, placed, parameters
         self._copies = LocalAccumulation(group, parameters) if placed is None else None
 
     @classmethod
-    def of(cls, model: torch.nn.Module, group: Group, layout: GraphLayout) -> ModelOnRanks:
-        """The model's parameters are placed on the mesh. All ranks begin with the parameters and
-        buffers that the first one has."""
-        _as_on_first(model, group)
+    def of(cls, model: torch.nn.Module, group: Group, layout: GraphLayout,
+           optimizer) -> ModelOnRanks:
+        """The model's parameters are placed on the mesh, and the optimizer steps them there. All
+        ranks begin with the parameters, buffers and optimizer state that the first one has."""
+        group.as_on_first([*model.parameters(), *model.buffers()])
+        state_as_on_first(optimizer, group)
         if not layout.shards:
             return cls(group, None, model.parameters)
         placed = PlacedParameters(model, group, layout)
+        step_instead(optimizer, placed.replaced, placed.like)
         return cls(group, placed, placed.parameters)
 
     @classmethod
@@ -39,6 +45,13 @@ class ModelOnRanks:
         """The model's parameters are DTensors in shards, and stay so."""
         placed = PlacedParameters(model, group, layout)
         return cls(group, placed, placed.parameters)
+
+    def give_back(self, optimizer) -> None:
+        """The model and the optimizer have their own parameters and state again, whole on each
+        rank. All ranks do this together."""
+        if self.placed is not None:
+            step_instead(optimizer, self.placed.give_back(), lambda value, _: whole_of(value))
+            self.placed = None
 
     def in_forward(self) -> contextlib.AbstractContextManager[None]:
         """Around the model's forward."""
@@ -49,15 +62,10 @@ class ModelOnRanks:
 
     def no_sync(self) -> contextlib.AbstractContextManager[None]:
         """Backward passes in it may leave gradients unreduced until the next forward pass behind
-        it. Gradients of shards are reduced all the same: nobody has room for whole ones."""
+        it. Gradients of shards are reduced all the same: nobody has room for whole ones. Raises
+        InputError where the backward pass updates parameters, which needs the sum."""
+        if self.updates:
+            raise InputError("no_sync() adds up the gradients of several backward passes, and with "
+                             "fused_update each of them updates the parameters: leave one of them "
+                             "out")
         return contextlib.nullcontext() if self._copies is None else self._copies.no_sync()
-
-
-def _as_on_first(model: torch.nn.Module, group: Group) -> None:
-    tensors: Sequence[torch.Tensor] = [*model.parameters(), *model.buffers()]
-    with torch.no_grad():
-        for tensor in tensors:
-            dense = tensor.detach().contiguous()
-            dist.broadcast(dense, group=group.data, group_src=0)
-            if dense.data_ptr() != tensor.data_ptr():
-                tensor.copy_(dense)

@@ -7,6 +7,7 @@ import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 
 import torch
+from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.tensor import DTensor, Replicate, Shard
 
 from ... import _runtime
@@ -81,11 +82,24 @@ class PlacedParameters:
 
     def _here(self) -> dict[int, torch.Tensor]:
         """By the identity of what is traced, what is on this rank."""
-        trained = [one for one in self._placed.values() if one.registered.requires_grad]
-        frozen = [one for one in self._placed.values() if not one.registered.requires_grad]
-        here = _Here.apply(self._group.size, *(one.registered for one in trained)) or ()
-        return {id(one.traced): tensor for one, tensor in zip(trained, here)} | {
-            id(one.traced): _with_padding(one.registered, self._group.size) for one in frozen}
+        return {id(one.traced): _Here.apply(one.registered) if one.registered.requires_grad
+                else on_this_rank(one.registered) for one in self._placed.values()}
+
+    def give_back(self) -> dict[torch.nn.Parameter, torch.nn.Parameter]:
+        """The model has the parameters that were its own before, whole and without gradients: by
+        those that had their place. All ranks do this together."""
+        for parameters, key, _ in self._slots:
+            parameters[key] = self._placed[parameters[key]].traced
+        for one in self._placed.values():
+            if one.shard is not None:
+                one.traced.data = whole_of(one.registered)
+            one.traced.requires_grad_(one.registered.requires_grad)
+        return {one.registered: one.traced for one in self._placed.values()}
+
+    def like(self, value: torch.Tensor, parameter: torch.Tensor) -> torch.Tensor:
+        """A tensor as large as a parameter, which all ranks have, as the parameter lies."""
+        shard = self._placed[parameter].shard
+        return _on_mesh(value if shard is None else value.contiguous(), self._group, shard)
 
     def given(self, inputs: Sequence) -> list:
         """The inputs of a traced graph as it is run: of each parameter what is on this rank."""
@@ -113,55 +127,84 @@ class PlacedParameters:
             return _Placed(name, parameter, traced, shard)
         if shard is not None:
             parameter.data = parameter.data.contiguous()
-        whole = parameter.data
-        if shard is None:
-            local, placement = whole, Replicate()
-        else:
-            rank = self._group.rank
-            rows = shard.rows_of(rank)
-            padded = whole.new_zeros(shard.shard_shape)
-            local, placement = padded[:rows], Shard(0)
-            local.copy_(whole[rank * shard.rows:rank * shard.rows + rows])
-        distributed = DTensor.from_local(local, self._group.mesh, [placement], run_check=False,
-                                         shape=whole.shape, stride=whole.stride())
-        registered = torch.nn.Parameter(distributed, requires_grad=parameter.requires_grad)
+        registered = torch.nn.Parameter(_on_mesh(parameter.data, self._group, shard),
+                                        requires_grad=parameter.requires_grad)
         if shard is not None:
             _runtime.give_up_memory(parameter.data, _WHY_NOT_HERE.format(name))
         return _Placed(name, registered, parameter, shard)
 
 
+def whole_of(tensor: torch.Tensor) -> torch.Tensor:
+    """What all ranks have of a DTensor, gathered by all of them together; any other as it is."""
+    tensor = tensor.detach()
+    return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
+
+
+def _on_mesh(whole: torch.Tensor, group: Group, shard: ShardLayout | None) -> DTensor:
+    """A tensor that all ranks have, in shards or as the copies that they are."""
+    if shard is None:
+        local, placement = whole, Replicate()
+    else:
+        rows, first = shard.rows_of(group.rank), group.rank * shard.rows
+        padded = whole.new_zeros(shard.shard_shape)
+        local, placement = padded[:rows], Shard(0)
+        local.copy_(whole[first:first + rows])
+    return DTensor.from_local(local, group.mesh, [placement], run_check=False,
+                              shape=whole.shape, stride=whole.stride())
+
+
 class _Here(torch.autograd.Function):
-    """From parameters that are DTensors to what of them is on this rank, with all rows that its
-    shard has; gradients go the other way."""
+    """From a parameter that is a DTensor to what of it is on this rank, with all rows that its
+    shard has; its gradient goes the other way. One by one, so that autograd knows which get one."""
 
     @staticmethod
-    def forward(ctx, ranks: int, *parameters: DTensor):
+    def forward(ctx, parameter: DTensor):
         ctx.set_materialize_grads(False)
-        ctx.parameters = [(parameter.device_mesh, parameter.placements, parameter.shape,
-                           parameter.stride(), local_part(parameter).shape)
-                          for parameter in parameters]
-        return tuple(_with_padding(parameter, ranks) for parameter in parameters)
+        ctx.parameter = _Lying.of(parameter)
+        return on_this_rank(parameter)
 
     @staticmethod
-    def backward(ctx, *gradients):
-        return None, *(None if gradient is None else _distributed(gradient, *parameter)
-                       for gradient, parameter in zip(gradients, ctx.parameters))
+    def backward(ctx, gradient):
+        return None if gradient is None else ctx.parameter.of_all_ranks(gradient)
 
 
-def _distributed(gradient: torch.Tensor, mesh, placements, shape, stride, local_shape) -> DTensor:
-    if local_shape and gradient.shape != local_shape:
-        gradient = gradient[:local_shape[0]]
-    return DTensor.from_local(gradient, mesh, placements, run_check=False, shape=shape,
-                              stride=stride)
+@dataclasses.dataclass(frozen=True)
+class _Lying:
+    """How a parameter lies on the ranks."""
+
+    mesh: DeviceMesh
+    placements: Sequence
+    shape: torch.Size
+    stride: tuple[int, ...]
+    local_shape: torch.Size
+
+    @classmethod
+    def of(cls, parameter: DTensor) -> _Lying:
+        return cls(parameter.device_mesh, parameter.placements, parameter.shape,
+                   parameter.stride(), local_part(parameter).shape)
+
+    def of_all_ranks(self, here: torch.Tensor) -> DTensor:
+        """What each rank has a part of, without the rows that mean nothing."""
+        if self.local_shape and here.shape != self.local_shape:
+            here = here[:self.local_shape[0]]
+        return DTensor.from_local(here, self.mesh, self.placements, run_check=False,
+                                  shape=self.shape, stride=self.stride)
 
 
-def _with_padding(parameter: DTensor, ranks: int) -> torch.Tensor:
-    """What is on this rank of a parameter, with rows behind it that mean nothing where other ranks
-    have more: they are there already, or are made."""
+def lying_as(parameter: torch.Tensor, here: torch.Tensor) -> torch.Tensor:
+    """A gradient as a graph has it on this rank, as the parameter lies."""
+    return _Lying.of(parameter).of_all_ranks(here) if isinstance(parameter, DTensor) else here
+
+
+def on_this_rank(parameter: torch.Tensor) -> torch.Tensor:
+    """What a graph is given of a parameter: of a DTensor what is on this rank, with rows behind it
+    that mean nothing where other ranks have more. They are there already, or are made."""
+    if not isinstance(parameter, DTensor):
+        return parameter
     local = parameter._local_tensor.detach()
     if parameter.placements[0].is_replicate():
         return local
-    shape = ShardLayout(tuple(parameter.shape), ranks).shard_shape
+    shape = ShardLayout(tuple(parameter.shape), parameter.device_mesh.size()).shard_shape
     if local.shape == shape:
         return local if local.is_contiguous() else local.contiguous()
     needed = local.element_size() * (local.storage_offset() + torch.Size(shape).numel())

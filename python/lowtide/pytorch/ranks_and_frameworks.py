@@ -1,0 +1,60 @@
+"""What frameworks see of a module that trains on all ranks of a mesh."""
+
+from __future__ import annotations
+
+import sys
+from typing import NoReturn
+
+import torch
+
+from .. import InputError
+from .budget.settings import Settings
+from .shards.model_on_ranks import ModelOnRanks
+
+
+def members_on_ranks(model: torch.nn.Module, on_ranks: ModelOnRanks,
+                     settings: Settings) -> dict[str, object]:
+    """Of the planned module's class."""
+    members: dict[str, object] = {
+        "_lowtide_on_ranks": on_ranks,
+        "_ddp_params_and_buffers_to_ignore": property(_refuse_second_reduction),
+        "_is_accelerate_prepared": _Prepared(settings.precision),
+    }
+    if not hasattr(model, "no_sync"):
+        members["no_sync"] = lambda self: on_ranks.no_sync()
+    return members
+
+
+def on_ranks_of(planned: torch.nn.Module) -> ModelOnRanks | None:
+    """None for a module of one process."""
+    return getattr(type(planned), "_lowtide_on_ranks", None)
+
+
+def _refuse_second_reduction(planned: torch.nn.Module) -> NoReturn:
+    """DistributedDataParallel asks for this first of all."""
+    raise InputError(f"{type(planned).__name__} trains on all ranks of a mesh by its plan, which "
+                     f"reduces gradients, and DistributedDataParallel would do so a second time: "
+                     f"use what lowtide.wrap returned as it is. In a trainer that makes "
+                     f"DistributedDataParallel itself, give the trainer the plain module and "
+                     f"Lowtide's callback")
+
+
+class _Prepared:
+    """By this Accelerate knows a model that needs no DistributedDataParallel, and takes it as it
+    is. It computes in its own precision then."""
+
+    def __init__(self, precision: str | None):
+        self._precision = precision
+
+    def __get__(self, planned, owner=None) -> bool:
+        state = sys.modules.get("accelerate.state")
+        shared = {} if state is None else state.AcceleratorState._shared_state
+        wanted = shared.get("_mixed_precision", "no")
+        if wanted in ("fp16", "bf16") and self._precision is None:
+            raise InputError(f"mixed_precision=\"{wanted}\" of Accelerate is not for a model that "
+                             f"lowtide.wrap planned on a mesh: give "
+                             f"lowtide.wrap(..., precision=\"{wanted}\")")
+        return True
+
+    def __set__(self, planned, value) -> None:
+        """Accelerate says that it has prepared the model."""
