@@ -112,7 +112,7 @@ def classifier(outside=False):
         def __init__(self):
             super().__init__()
             self.net = torch.nn.Sequential(
-                torch.nn.Linear(16, 64), torch.nn.BatchNorm1d(64), torch.nn.ReLU(),
+                torch.nn.Linear(16, 64, bias=False), torch.nn.BatchNorm1d(64), torch.nn.ReLU(),
                 torch.nn.Linear(64, 64), torch.nn.ReLU(), torch.nn.Linear(64, 4))
             self.last = torch.nn.Linear(4, 4) if outside else torch.nn.Identity()
             self.losses, self.validated = [], []

@@ -1,6 +1,12 @@
 """Frameworks on two ranks within a budget: the numbers of their own DistributedDataParallel."""
 
+import contextlib
 import itertools
+import math
+import pathlib
+import re
+import tempfile
+import unittest.mock
 
 import lowtide
 import pytest
@@ -8,6 +14,7 @@ import torch
 from framework_cases import (
     accelerator_of,
     classifier,
+    environment,
     figures,
     fit,
     logged,
@@ -22,7 +29,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 pytestmark = pytest.mark.cpu_only("Gloo sends memory of the host")
 
-SHARDINGS = sweep(["none", "gradients", "full"], usual=["none", "full"])
+PAGES = pathlib.Path(__file__).resolve().parents[2] / "docs" / "how-to"
 FAST = {"cache": False, "time_limit": 0.3, "verbose": False}
 
 
@@ -107,16 +114,19 @@ def accelerated_plainly(rank, ranks, accumulate):
     return loop(*prepared(rank, ranks), steps_of("gpt", rank), accumulate)
 
 
-@pytest.mark.parametrize("sharding", SHARDINGS)
-@pytest.mark.parametrize("accumulate, share", [(1, "85%"), (2, "700KiB")])
+@pytest.mark.parametrize("sharding, accumulate, share", sweep(
+    itertools.product(["none", "gradients", "full"], [1, 2], ["85%", None]),
+    usual=[("full", 1, "85%"), ("none", 2, None)]))
 def test_a_loop_with_accelerate(two, sharding, accumulate, share):
-    """Gradients that are kept between two passes take room beside a step."""
+    """A share has no room for gradients that are kept between two passes."""
     pytest.importorskip("accelerate")
     for (found, (budget, planned, peak)), wanted in zip(
             two.run(accelerated, 2, sharding, share, accumulate),
             two.run(accelerated_plainly, 2, accumulate)):
         assert found == pytest.approx(wanted, rel=1e-4)
-        assert 0 < planned <= budget and 0 < peak <= 1.02 * budget
+        assert 0 < planned
+        if share is not None and accumulate == 1:
+            assert planned <= budget and 0 < peak <= budget
 
 
 def saved_and_loaded(rank, ranks, folder, sharding, is_planned):
@@ -185,7 +195,7 @@ def trainer_on_ranks(rank, ranks, folder, budget, settings):
 
 @pytest.mark.parametrize("settings", sweep(
     [{}, {"sharding": "none"}, {"sharding": "gradients"}, {"sharding": "full"}],
-    usual=[{}, {"sharding": "full"}]))
+    usual=[{}]))
 def test_the_trainer_on_two_ranks(two, settings, tmp_path):
     """Its own DDP gives way; micro-batches, clipping, evaluation and a smaller last batch."""
     pytest.importorskip("transformers")
@@ -196,9 +206,9 @@ def test_the_trainer_on_two_ranks(two, settings, tmp_path):
         assert evaluated == pytest.approx(other, rel=1e-4)
         for name, parameter in parameters.items():
             torch.testing.assert_close(parameter, expected[name], rtol=1e-3, atol=1e-4)
-        known = [one for one in found if one[2]]
-        assert known and all(0 < planned <= budget and peak <= 1.05 * budget
-                             for budget, planned, peak in known)
+        # The first step measures, and the Trainer's own figures take a little beside the others.
+        assert all(0 < planned <= budget and 0 < peak <= 1.01 * budget
+                   for budget, planned, peak in found[1:])
 
 
 def trainer_resumed(rank, ranks, folder, sharding):
@@ -227,6 +237,36 @@ def test_the_trainer_resumes_on_two_ranks(two, sharding, tmp_path):
         for name, parameter in best.items():
             assert torch.equal(parameter, other_best[name])
             torch.testing.assert_close(parameter, expected[name], rtol=1e-3, atol=1e-4)
+
+
+# ---- The pages
+
+def of_page(rank, ranks, name, heading):
+    """Runs the program of a page, and that of its part about ranks."""
+    text = (PAGES / name).read_text()
+    first, later = text.split(heading)
+    blocks = re.findall(r"```python\n(.*?)```", later, re.DOTALL)
+    program = blocks[0]
+    if name != "train-on-many-ranks.md":
+        whole = re.findall(r"```python\n(.*?)```", first, re.DOTALL)[0]
+        program = whole if name == "hugging-face.md" else (
+            whole[:whole.index("trainer = ")] + program)
+    torch.manual_seed(0)
+    values = {"__name__": "page", "print": lambda *_: None}
+    with (environment(rank, ranks), tempfile.TemporaryDirectory() as folder,
+          contextlib.chdir(folder), unittest.mock.patch.dict(lowtide.wrap.__kwdefaults__,
+                                                             time_limit=0.3)):
+        exec(compile(program, name, "exec"), values)
+    return values["loss"].item() if "loss" in values else 0.0
+
+
+@pytest.mark.parametrize("name, heading", [
+    ("hugging-face.md", "## Several ranks"), ("lightning.md", "## Several ranks"),
+    ("train-on-many-ranks.md", "## With Accelerate")])
+def test_the_code_of_the_pages_runs_on_two_ranks(two, name, heading):
+    for package in ("transformers", "accelerate", "lightning.pytorch"):
+        pytest.importorskip(package)
+    assert all(math.isfinite(loss) for loss in two.run(of_page, 2, name, heading))
 
 
 # ---- Lightning

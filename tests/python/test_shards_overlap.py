@@ -42,12 +42,13 @@ def group_of(size):
         del GROUPS["stand-in"]
 
 
-def captured_for(case, ranks, sharding, bucket_bytes):
+def captured_for(case, ranks, sharding, bucket_bytes, fused_update=None):
     """The graph of a step, with the costs of collectives."""
     model, batch = made(case), batches(case, 0)[0]
     layout = graph_layout(model.named_parameters(remove_duplicate=False), ranks, sharding,
                           CollectiveCosts({start: CollectiveCost(1e-5, 1e-9) for start in WAITS}))
-    settings = Settings(layout=dataclasses.replace(layout, bucket_bytes=bucket_bytes), stash=None)
+    settings = Settings(layout=dataclasses.replace(layout, bucket_bytes=bucket_bytes), stash=None,
+                        fused_update=fused_update)
     found = []
 
     def backend(graph, inputs):
@@ -73,16 +74,17 @@ def distances(graph, plan):
     return found
 
 
-CASES_OF_PLANS = [(case, ranks, sharding, bucket) for case in CASES for ranks in (2, 4)
-                  for sharding in ("none", "full") for bucket in (0, 4096)]
+UPDATES = [None, lowtide.FusedUpdate(), lowtide.FusedUpdate(max_norm=1.0)]
+CASES_OF_PLANS = [(case, ranks, sharding, bucket, updates) for case in CASES for ranks in (2, 4)
+                  for sharding in ("none", "full") for bucket in (0, 4096) for updates in UPDATES]
 
 
-@pytest.mark.parametrize("case, ranks, sharding, bucket", sweep(
-    CASES_OF_PLANS, usual=[("gpt", 2, "full", 4096), ("layers", 4, "full", 0),
-                           ("convolutions", 2, "none", 4096)]))
-def test_collectives_overlap_other_ops(case, ranks, sharding, bucket):
+@pytest.mark.parametrize("case, ranks, sharding, bucket, updates", sweep(
+    CASES_OF_PLANS, usual=[("gpt", 2, "full", 4096, None), ("layers", 4, "full", 0, UPDATES[1]),
+                           ("convolutions", 2, "none", 4096, None)]))
+def test_collectives_overlap_other_ops(case, ranks, sharding, bucket, updates):
     with group_of(ranks) as group:
-        graph = captured_for(case, group, sharding, bucket)
+        graph = captured_for(case, group, sharding, bucket, updates)
     keep_all = lowtide.plan(graph, "100%", "keep-all").plan
     smallest = lowtide.plan(graph, 1000, time_limit=0.3).smallest_budget
     before = after = 0

@@ -16,6 +16,7 @@ from shards_cases import (
     wrapped,
 )
 from sweep import sweep
+from torch.distributed import init_device_mesh
 from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 
@@ -24,9 +25,10 @@ pytestmark = pytest.mark.cpu_only("Gloo sends memory of the host")
 
 def sharded_by_block(ranks, **options):
     model = made("gpt")
+    options = {"mesh": mesh_of(ranks)} | options
     for block in model.blocks:
-        fully_shard(block, mesh=mesh_of(ranks), **options)
-    fully_shard(model, mesh=mesh_of(ranks), **options)
+        fully_shard(block, **options)
+    fully_shard(model, **options)
     return model, adam(model)
 
 
@@ -52,7 +54,11 @@ def test_a_model_of_fully_shard_is_planned_with_its_own_parameters(two):
 def refused_as_prepared(rank, ranks):
     messages = []
     for options, policy in (({"sharding": "none"}, {}), ({"budget": 1000}, {}),
-                            ({}, {"mp_policy": MixedPrecisionPolicy(torch.bfloat16)})):
+                            ({}, {"mp_policy": MixedPrecisionPolicy(torch.bfloat16)}),
+                            ({}, {"mp_policy": MixedPrecisionPolicy(
+                                reduce_dtype=torch.bfloat16)}),
+                            ({}, {"mesh": init_device_mesh(
+                                "cpu", (1, ranks), mesh_dim_names=("copies", "shards"))})):
         model, optimizer = sharded_by_block(ranks, **policy)
         with pytest.raises((lowtide.InputError, lowtide.InfeasibleError)) as error:
             lowtide.wrap(model, batches("gpt", rank)[0], optimizer=optimizer, cache=False,
@@ -63,9 +69,11 @@ def refused_as_prepared(rank, ranks):
 
 
 def test_what_is_refused_trains_on_as_before(two):
-    for first, loss, second, same_loss, third, _ in two.run(refused_as_prepared, 2):
-        assert "fully_shard" in first and "infeasible" in second and "mp_policy" in third
-        assert loss == same_loss
+    for messages in two.run(refused_as_prepared, 2):
+        sharding, loss, budget, same_loss, types, _, reduced, _, mesh, last_loss = messages
+        assert "fully_shard" in sharding and "infeasible" in budget and "mp_policy" in types
+        assert "mp_policy" in reduced and "reduce_dtype" in reduced and "2 dimensions" in mesh
+        assert loss == same_loss == last_loss
 
 
 def saved(rank, kind, ranks, folder):

@@ -81,7 +81,8 @@ def wrap(
 
     It shares everything with ``model``: parameters, buffers, hooks, mode, the keys of its state. A
     copy or a pickle of it is the plain model, and wrapped again it is planned anew. Of
-    DistributedDataParallel the module within is planned. ``example_inputs``: a tensor, or a tuple
+    DistributedDataParallel the module within is planned; with ``mesh`` or ``sharding`` the plan
+    reduces gradients instead. ``example_inputs``: a tensor, or a tuple
     or dict of what the model is called with; the step is captured and planned at once, and the
     model is left as it was. Without them that happens at the first call.
 
@@ -149,7 +150,7 @@ def wrap(
     until the norm is known, or made again where the budget has no room for that.
     ``.gradient_norm`` of the result is the norm of the last backward pass, before clipping. It is
     not for what needs gradients between the two, which is an Error: other clipping, a GradScaler,
-    several backward passes, DistributedDataParallel.
+    several backward passes, gradients that DistributedDataParallel reduces.
     ``stash``: what may be held in fewer bits between the passes, where a step does not fit
     otherwise or takes longer. ``"exact"``: what is the same bits when it is widened, such as masks
     and indices of pooling; None: nothing; ``"bf16"``, ``"fp16"`` or ``"int8"`` (a scale for each
@@ -169,7 +170,7 @@ def wrap(
     has the others from the forward pass to the backward pass (ZeRO 2); None: the one of these that
     fits and is predicted to be the fastest. Parameters in shards are DTensors, which optimizers,
     ``clip_grad_norm_`` and ``torch.distributed.checkpoint`` know; ``optimizer``, if that is an
-    object that has not stepped yet, gets them. All ranks need batches of the same sizes.
+    object, gets them, and its state is placed with them. All ranks need batches of the same sizes.
     ``.no_sync()`` of the result is for accumulation, as of DistributedDataParallel.
     ``.memory`` of the result, or ``lowtide.memory`` of it where the model has something of that
     name, says what was planned and measured, ``lowtide.explain`` what is kept and what runs again.

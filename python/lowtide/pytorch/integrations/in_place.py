@@ -116,8 +116,9 @@ class _Calls(torch.nn.Module):
     def __init__(self, module: torch.nn.Module, call: Callable):
         super().__init__()
         self.module = module
-        is_own = getattr(call, "__self__", None) is module
-        self.call = call.__func__ if is_own else lambda _, *given, **named: call(*given, **named)
+        is_own = isinstance(call, types.MethodType) and call.__self__ is module
+        self.call = (call.__func__ if is_own  # type: ignore[attr-defined]
+                     else lambda _, *given, **named: call(*given, **named))
 
     def forward(self, *arguments, **named):
         return self.call(self.module, *arguments, **named)

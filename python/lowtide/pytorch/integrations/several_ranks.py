@@ -1,4 +1,4 @@
-"""A module with a budget on several ranks, where a framework has its own way to reduce gradients."""
+"""A module with a budget on several ranks, where a framework would reduce gradients itself."""
 
 from __future__ import annotations
 

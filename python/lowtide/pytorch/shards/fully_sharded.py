@@ -26,6 +26,10 @@ def mesh_of(model: torch.nn.Module) -> DeviceMesh:
     """Where the parameters lie. Raises InputError where that is not in rows on one mesh."""
     meshes: list[DeviceMesh] = []
     for name, parameter in model.named_parameters():
+        if isinstance(parameter, DTensor) and parameter.device_mesh.ndim != 1:
+            raise InputError(f"fully_shard was called with a mesh of {parameter.device_mesh.ndim} "
+                             f"dimensions, as for copies of all shards: Lowtide trains shards on a "
+                             f"mesh of one dimension, such as mesh[\"dp\"] over all ranks")
         if not isinstance(parameter, DTensor) or not parameter.placements[0].is_shard(0):
             raise InputError(f"parameter \"{name}\" does not lie in rows on the ranks: of models "
                              f"that were prepared by fully_shard, Lowtide trains those with all "
@@ -73,9 +77,13 @@ def _require_plain(module: FSDPModule) -> None:
     if len(state._modules) > 1 or not isinstance(state._pre_forward_hook_handle, RemovableHandle):
         raise InputError("fully_shard was called with a list of modules: call it with one at a "
                          "time")
-    if state._mp_policy.param_dtype is not None:
-        raise InputError("mixed precision of fully_shard is not planned: leave mp_policy out, and "
-                         "use lowtide.wrap(..., precision=\"bf16\")")
+    policy = state._mp_policy
+    for name in ("param_dtype", "reduce_dtype", "output_dtype"):
+        if getattr(policy, name) is not None:
+            raise InputError(f"mp_policy of fully_shard is not planned, and it has {name}="
+                             f"{getattr(policy, name)}: leave mp_policy out, and use "
+                             f"lowtide.wrap(..., precision=\"bf16\"), which computes in 16 bits "
+                             f"and reduces gradients in the type of their parameters")
 
 
 def _take_away(hooks: dict[int, Any], handle: RemovableHandle,

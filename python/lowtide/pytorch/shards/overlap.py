@@ -13,6 +13,7 @@ from collections.abc import Sequence
 
 from ... import Error, Graph, Plan, replay, verify
 from ..capture.captured import BOUNDARY
+from ..capture.updates import UPDATE
 from .collectives import GATHER_START, WAITS
 
 #: Of an arena: the first byte and the one behind the last.
@@ -159,9 +160,14 @@ class _Schedule:
         first = last = self._actions.index(wait)
         moved, held = [wait], list(wait.ranges)  # its scratch memory, wherever it runs
         for action in self._actions[first + 1:]:
-            if action.verb != "run" and action.index in used:
-                moved.append(action)  # is freed when the wait is over
+            if action.verb != "run" and action.index in used | results:
+                # Is freed when the wait is over; of results all readers have moved by now.
+                moved.append(action)
                 held += action.ranges
+            elif self._only_updates(action, results):
+                moved.append(action)
+                held += action.ranges
+                used |= self._ops[action.index].mutated
             elif self._only_views(action, results):
                 moved.append(action)
             elif self._needs_the_end(action, results, used, held):
@@ -177,10 +183,17 @@ class _Schedule:
                        held: Sequence[Range]) -> bool:
         """Whether the action cannot come before the wait."""
         if action.verb != "run":
-            return action.index in results
+            return False
         op = self._ops[action.index]
         return (op.type == BOUNDARY or bool(op.touched & results)
-                or bool(op.overwritten(action.in_place) & used) or _meet(action.ranges, held))
+                or bool(op.overwritten(action.in_place) & used)
+                or bool(op.touched & used) or _meet(action.ranges, held))
+
+    def _only_updates(self, action: _Action, results: set[int]) -> bool:
+        """A parameter, by a gradient that the wait makes. Nothing reads it afterwards."""
+        op = self._ops[action.index] if action.verb == "run" else None
+        return (op is not None and op.type == UPDATE
+                and results.issuperset(set(op.inputs) - op.mutated))
 
     def _only_views(self, action: _Action, results: set[int]) -> bool:
         op = self._ops[action.index] if action.verb == "run" else None
