@@ -73,7 +73,7 @@ def gpt2():
 
     torch.manual_seed(0)
     return GPT2LMHeadModel(GPT2Config(
-        vocab_size=VOCABULARY, n_embd=32, n_layer=2, n_head=2, n_positions=LENGTH, bos_token_id=0,
+        vocab_size=VOCABULARY, n_embd=32, n_layer=1, n_head=2, n_positions=LENGTH, bos_token_id=0,
         eos_token_id=0, attn_implementation="eager", use_cache=False))
 
 

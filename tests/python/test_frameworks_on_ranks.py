@@ -186,7 +186,7 @@ def trainer_on_ranks(rank, ranks, folder, budget, settings):
                 found.append(figures(self._in_place))
 
     callbacks = [] if budget is None else [Noting(budget, **FAST, **settings)]
-    one = trainer(rank, ranks, folder, callbacks)
+    one = trainer(rank, ranks, folder, callbacks, gradient_accumulation_steps=1)
     one.train()
     assert all(type(value) is torch.nn.Parameter for value in one.model.parameters())
     return (logged(one, "loss", "eval_loss", "grad_norm"), one.evaluate()["eval_loss"],
@@ -197,7 +197,7 @@ def trainer_on_ranks(rank, ranks, folder, budget, settings):
     [{}, {"sharding": "none"}, {"sharding": "gradients"}, {"sharding": "full"}],
     usual=[{}]))
 def test_the_trainer_on_two_ranks(two, settings, tmp_path):
-    """Its own DDP gives way; micro-batches, clipping, evaluation and a smaller last batch."""
+    """Its own DDP gives way; clipping, evaluation and a smaller last batch."""
     pytest.importorskip("transformers")
     plain = two.run(trainer_on_ranks, 2, str(tmp_path), None, {})
     for (losses, evaluated, parameters, found), (wanted, other, expected, _) in zip(
@@ -212,7 +212,7 @@ def test_the_trainer_on_two_ranks(two, settings, tmp_path):
 
 
 def trainer_resumed(rank, ranks, folder, sharding):
-    """Losses of a training, and of one that goes on from its checkpoint."""
+    """Losses of a training with micro-batches, and of one that goes on from its checkpoint."""
     from lowtide.pytorch.integrations.huggingface import MemoryBudget
 
     found = []
@@ -260,9 +260,11 @@ def of_page(rank, ranks, name, heading):
     return values["loss"].item() if "loss" in values else 0.0
 
 
-@pytest.mark.parametrize("name, heading", [
-    ("hugging-face.md", "## Several ranks"), ("lightning.md", "## Several ranks"),
-    ("train-on-many-ranks.md", "## With Accelerate")])
+PROGRAMS = [("hugging-face.md", "## Several ranks"), ("lightning.md", "## Several ranks"),
+            ("train-on-many-ranks.md", "## With Accelerate")]
+
+
+@pytest.mark.parametrize("name, heading", sweep(PROGRAMS, usual=PROGRAMS[1:]))
 def test_the_code_of_the_pages_runs_on_two_ranks(two, name, heading):
     for package in ("transformers", "accelerate", "lightning.pytorch"):
         pytest.importorskip(package)

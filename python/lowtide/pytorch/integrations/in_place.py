@@ -8,6 +8,7 @@ import types
 from collections.abc import Callable
 
 import torch
+from torch.nn.parallel import DistributedDataParallel
 
 from ... import InputError
 from ..budget.memory import Memory
@@ -25,7 +26,10 @@ class InPlace:
 
     def __init__(self, module: torch.nn.Module, budget: int | str | None, example_inputs=None,
                  **settings):
-        """``settings``: those of ``lowtide.wrap``; its errors are raised."""
+        """``settings``: those of ``lowtide.wrap``; its errors are raised. Of a
+        DistributedDataParallel the module within is planned."""
+        if isinstance(module, DistributedDataParallel):
+            module = module.module
         if getattr(module.forward, "_lowtide_in_place", False):
             raise InputError(
                 f"{type(module).__name__} has a memory budget already, and a module takes one: "

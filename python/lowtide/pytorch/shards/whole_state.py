@@ -33,11 +33,13 @@ class WholeState:
 
     def hold(self) -> None:
         """All ranks gather what lies in shards, and the first one keeps it until ``let_go()``."""
-        self._held = {}
+        self._meet()
+        held = {}
         for tensor in [*self._placed.parameters(), *self._state()]:
-            whole = self._gathered(tensor)
+            whole = whole_of(tensor)
             if self._group.rank == 0:
-                self._held[tensor] = whole
+                held[tensor] = whole
+        self._held = held
 
     def let_go(self) -> None:
         self._held = None
@@ -55,18 +57,17 @@ class WholeState:
             if isinstance(value, DTensor)]
 
     def _whole(self, tensor: torch.Tensor) -> torch.Tensor:
-        if self._held is None:
-            return self._gathered(tensor)
-        return self._held.get(tensor, tensor)
+        return whole_of(tensor) if self._held is None else self._held.get(tensor, tensor)
 
-    def _gathered(self, tensor: torch.Tensor) -> torch.Tensor:
-        """Raises Error where the ranks do other things meanwhile."""
-        self._group.meet("gather the whole state")
-        return whole_of(tensor)
+    def _meet(self) -> None:
+        """Before whole tensors are asked for. Raises Error where other ranks do something else."""
+        if self._held is None:
+            self._group.meet("gather the whole state")
 
     # ---- Of the module
 
     def _of_module(self, module: torch.nn.Module, state: dict, prefix: str, _) -> None:
+        self._meet()
         wholes: dict[torch.Tensor, torch.Tensor] = {}
         for name, parameter in self._named():
             if f"{prefix}{name}" in state:
@@ -92,6 +93,7 @@ class WholeState:
     # ---- Of the optimizer
 
     def _of_optimizer(self, _, state: dict) -> dict:
+        self._meet()
         return _converted(state, lambda value, _: self._whole(value) if isinstance(value, DTensor)
                           else value)
 
