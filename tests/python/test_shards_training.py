@@ -229,7 +229,7 @@ def refused(rank, ranks):
     model = made("layers")
     before = {name: parameter.clone() for name, parameter in model.named_parameters()}
     messages = []
-    for options in ({"fused_update": True, "optimizer": adam(model)}, {"mode": "inductor"},
+    for options in ({"fused_update": True}, {"mode": "inductor"},
                     {"sharding": "half"}, {"budget": 10, "sharding": "full"}, {}):
         inputs = None if options == {} else batches("layers", rank)[0]
         with pytest.raises((lowtide.InputError, lowtide.InfeasibleError)) as error:
