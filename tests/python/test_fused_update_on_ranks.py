@@ -92,20 +92,29 @@ def smallest_budget(rank, ranks, sharding, how):
     return refused.value.smallest_budget
 
 
-@pytest.mark.parametrize("sharding, seed", sweep(
-    itertools.product(["none", "gradients", "full"], range(3)),
-    usual=[("none", 0), ("full", 1)]))
-def test_budgets_may_be_smaller(two, sharding, seed):
-    """Than those that have room for all gradients at once, and are kept."""
-    with_all = max(two.run(smallest_budget, 2, sharding, False))
-    without = max(two.run(smallest_budget, 2, sharding, True))
-    assert without < with_all
-    budget = random.Random(seed).randrange(without, with_all)
+def check_within(two, sharding, budget):
+    """Losses as without a budget, no gradient left, and the bytes of the budget kept."""
     for (losses, _, left, peak, _), (wanted, *_) in zip(
             two.run(updated, 2, "deep", sharding, "adam", True, budget),
             two.run(stepped_after, 2, "deep", sharding, "adam")):
         assert losses == pytest.approx(wanted, rel=1e-5) and left == 0
         assert 0 < peak <= budget
+
+
+@pytest.mark.parametrize("seed", sweep(range(3), usual=[0]))
+def test_budgets_may_be_smaller(two, seed):
+    """Than those that have room for all gradients at once."""
+    with_all = max(two.run(smallest_budget, 2, "none", False))
+    without = max(two.run(smallest_budget, 2, "none", True))
+    assert without < with_all
+    check_within(two, "none", random.Random(seed).randrange(without, with_all))
+
+
+@pytest.mark.parametrize("sharding, seed", sweep(
+    itertools.product(["gradients", "full"], range(3)), usual=[("full", 1)]))
+def test_shards_keep_their_budget(two, sharding, seed):
+    smallest = max(two.run(smallest_budget, 2, sharding, True))
+    check_within(two, sharding, int(smallest * random.Random(seed).uniform(1.02, 1.4)))
 
 
 def refused_with_updates(rank, ranks):
