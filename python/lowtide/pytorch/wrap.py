@@ -200,7 +200,9 @@ def _planned(model: torch.nn.Module, example_inputs, settings: Settings, mesh: D
         return wrapped_on_ranks(model, example_inputs, settings, mesh, sharding,
                                 functools.partial(_wrapped, None))
     if sharding is not None:
-        raise InputError(f"sharding={sharding!r} needs a mesh")
+        raise InputError(f"sharding={sharding!r} needs a mesh, or a model that is within "
+                         f"DistributedDataParallel: give mesh, or leave sharding out where there "
+                         f"is one process")
     planned, _ = _wrapped(dynamic_shapes, model, example_inputs, settings)
     return planned
 
