@@ -27,6 +27,42 @@ Bytes bytes_after(const Graph& graph, const Plan& plan) {
   return graph.after_bytes() + away;
 }
 
+namespace {
+
+/// The sections that hold outputs when the step is over.
+Bytes held_afterwards(const Graph& graph, const Plan& plan) {
+  const Layout& layout = *plan.layout;
+  std::vector<Bytes> ends = layout.borders;
+  ends.push_back(layout.arena_bytes - staying_bytes(graph, plan));
+  std::vector<bool> holds(ends.size());
+  const PlanBuffers needed = buffers_of(graph, plan);
+  const auto end = static_cast<std::int32_t>(plan.actions.size());
+  for (std::size_t i = 0; i < needed.buffers.size(); ++i) {
+    const packing::Buffer& buffer = needed.buffers[i];
+    if (buffer.end < end || !packing::takes_room(buffer)) continue;
+    const Placement& what = needed.first[i];
+    const auto placed =
+        std::ranges::find_if(layout.placements[buffer.begin], [&](const Placement& other) {
+          return other.workspace == what.workspace && other.index == what.index;
+        });
+    holds[std::ranges::upper_bound(ends, placed->offset) - ends.begin()] = true;
+  }
+  Bytes held = 0, begin = 0;
+  for (std::size_t i = 0; i < ends.size(); begin = ends[i++]) {
+    if (holds[i]) held += ends[i] - begin;
+  }
+  return held;
+}
+
+}  // namespace
+
+Bytes needed_bytes(const Graph& graph, const Plan& plan) {
+  const Bytes after = bytes_after(graph, plan);
+  const Bytes arena = plan.layout->arena_bytes;
+  if (after == 0) return arena;
+  return std::max(arena, staying_bytes(graph, plan) + held_afterwards(graph, plan) + after);
+}
+
 SectionedBuffers::SectionedBuffers(const Graph& graph, const Plan& plan, Bytes alignment,
                                    std::optional<Bytes> border)
     : graph_(graph),

@@ -16,6 +16,11 @@ Bytes end_of_results(const Graph& graph, Bytes alignment);
 /// moves where they are the caller's, who then takes them back (graph/boundary.h).
 Bytes bytes_after(const Graph& graph, const Plan& plan);
 
+/// What a program needs that runs a plan with a layout, residents included: its arena or, if that
+/// is more, what is held when the step is over, sections without outputs released, and
+/// bytes_after(). The borders of a plan that was made for a larger budget may leave too little.
+Bytes needed_bytes(const Graph& graph, const Plan& plan);
+
 /// The buffers of a plan in an arena with sections: ranges of addresses that are allocated and
 /// released separately. From the bottom up:
 ///

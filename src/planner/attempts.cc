@@ -9,6 +9,7 @@
 #include "bounds/budget_floor.h"
 #include "bounds/certificate.h"
 #include "bounds/raised.h"
+#include "layout/sections.h"
 #include "ordering/known_order.h"
 #include "planner/bracket.h"
 #include "planner/realize.h"
@@ -67,8 +68,8 @@ class Attempts {
   struct Found {
     Plan plan;
     std::vector<OpId> executions;
-    Bytes arena_bytes;
-    bool optimal;  ///< no plan within the budget costs less, says the strategy
+    Bytes needed_bytes;  ///< layout::needed_bytes()
+    bool optimal;        ///< no plan within the budget costs less, says the strategy
   };
 
   /// The strategy sees a plan's peak, and not its layout. So it is asked for less when the arena
@@ -82,10 +83,10 @@ class Attempts {
       if (stopped_) break;
       if (!found) {
         asked = bracket_.after_infeasible(*asked);
-      } else if (found->arena_bytes > budget_) {
+      } else if (found->needed_bytes > budget_) {
         too_large_ = std::move(found->executions);
         too_large_cost_ = found->plan.cost;
-        asked = after_too_large(*asked, found->arena_bytes - budget_);
+        asked = after_too_large(*asked, found->needed_bytes - budget_);
       } else {
         asked = after_fitting(*asked, std::move(*found));
       }
@@ -123,17 +124,17 @@ class Attempts {
     if (!smallest_peak_ || Control::stop_requested()) return false;
     std::optional<Found> found;
     if (!control_.should_stop()) found = decide(*smallest_peak_);
-    if (!smallest_executions_.empty() && (!found || found->arena_bytes > *smallest_peak_)) {
+    if (!smallest_executions_.empty() && (!found || found->needed_bytes > *smallest_peak_)) {
       Found other = smallest_found();
-      if (!found || other.arena_bytes < found->arena_bytes) found = std::move(other);
+      if (!found || other.needed_bytes < found->needed_bytes) found = std::move(other);
     }
     stopped_ = stopped_ || stopped;
     if (!found) return false;
-    if (found->arena_bytes <= budget_) return accept(with_less_spare_room(std::move(*found)));
-    planned_.smallest_budget = found->arena_bytes;
+    if (found->needed_bytes <= budget_) return accept(with_less_spare_room(std::move(*found)));
+    planned_.smallest_budget = found->needed_bytes;
     planned_.smallest_plan = std::move(found->plan);
     planned_.smallest_plan->strategy = strategy_.name;
-    planned_.smallest_plan->budget_bytes = found->arena_bytes;
+    planned_.smallest_plan->budget_bytes = found->needed_bytes;
     require_valid(graph_, *planned_.smallest_plan);
     return false;
   }
@@ -141,11 +142,9 @@ class Attempts {
   /// The plan that a strategy told of when it found none within the budget. Its layout is limited
   /// by work alone: the time may be up, and a hasty layout would name a larger budget.
   Found smallest_found() {
-    Plan plan = lower_in_place(graph_, smallest_executions_);
-    plan = with_addresses(graph_, std::move(plan), *smallest_peak_, packing_work(Care::thorough),
-                          Control());
-    const Bytes arena_bytes = plan.layout->arena_bytes;
-    return {std::move(plan), std::move(smallest_executions_), arena_bytes, false};
+    Plan plan = placed(lower_in_place(graph_, smallest_executions_), *smallest_peak_,
+                       packing_work(Care::thorough), Control());
+    return found_with(std::move(plan), std::move(smallest_executions_));
   }
 
   void note_smallest(strategy::Decision& decision) {
@@ -185,20 +184,20 @@ class Attempts {
     const double good_enough = kGoodEnough * found.plan.cost;
     int doubtful = 0;
     for (std::vector<OpId>& other : alternatives) {
-      if (found.arena_bytes <= budget_ || is_late()) break;
+      if (found.needed_bytes <= budget_ || is_late()) break;
       Plan plan = lower_in_place(graph_, other);
       // With little time, or some tried, only one that fits if its layout wastes no more; the last
       // one needs the least.
-      const Bytes waste = found.arena_bytes - found.plan.peak_bytes;
+      const Bytes waste = found.needed_bytes - found.plan.peak_bytes;
       const bool is_doubtful = plan.peak_bytes + waste > budget_ && &other != &alternatives.back();
       if (is_doubtful && (++doubtful > kDoubtfulLayouts || is_late(kLayoutShare))) continue;
       Found next = found_from(std::move(other), std::move(plan), Care::quick);
       const bool costs_more = next.plan.cost > good_enough && !is_late(kLayoutShare);
-      if (next.arena_bytes <= budget_ && costs_more) {
+      if (next.needed_bytes <= budget_ && costs_more) {
         offer(std::move(next));
         break;
       }
-      if (next.arena_bytes < found.arena_bytes) found = std::move(next);
+      if (next.needed_bytes < found.needed_bytes) found = std::move(next);
     }
     return found;
   }
@@ -224,18 +223,34 @@ class Attempts {
       control_.report(fmt::format("the arena has room for {:.3f}% less",
                                   100 * (before - better.plan.cost) / planned_.keep_all_cost));
     }
-    const Bytes arena_bytes = better.plan.layout->arena_bytes;
-    return {std::move(better.plan), std::move(better.executions), arena_bytes, found.optimal};
+    const bool optimal = found.optimal;
+    found = found_with(std::move(better.plan), std::move(better.executions));
+    found.optimal = optimal;
+    return found;
   }
 
   Found found_from(std::vector<OpId> executions, Plan without_addresses, Care care) const {
     // The work ends it mostly; on a busy machine, time, so that some is left to ask for less.
     const Control part = share_of_time(control_, care == Care::thorough ? 0.3 : 0.1);
     const Bytes goal = for_smallest_ ? smallest_peak_.value_or(budget_) : budget_;
-    Plan plan =
-        with_addresses(graph_, std::move(without_addresses), goal, packing_work(care), part);
+    Plan plan = placed(std::move(without_addresses), goal, packing_work(care), part);
+    return found_with(std::move(plan), std::move(executions));
+  }
+
+  /// A plan of the fewest bytes whose addresses exceed its peak has no border yet, which would let
+  /// it need less once it is over.
+  Plan placed(Plan without_addresses, Bytes goal, std::int64_t work, const Control& control) const {
+    Plan plan = with_addresses(graph_, std::move(without_addresses), goal, work, control);
     const Bytes arena_bytes = plan.layout->arena_bytes;
-    return {std::move(plan), std::move(executions), arena_bytes, false};
+    const Bytes needed = layout::needed_bytes(graph_, plan);
+    if (!for_smallest_ || needed == arena_bytes || arena_bytes <= goal) return plan;
+    Plan divided = with_addresses(graph_, plan, arena_bytes, work, control);
+    return layout::needed_bytes(graph_, divided) < needed ? divided : plan;
+  }
+
+  Found found_with(Plan plan, std::vector<OpId> executions) const {
+    const Bytes needed = layout::needed_bytes(graph_, plan);
+    return {std::move(plan), std::move(executions), needed, false};
   }
 
   /// A layout may take a part of the time limit.

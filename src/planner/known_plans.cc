@@ -3,14 +3,10 @@
 #include <algorithm>
 #include <utility>
 
+#include "layout/sections.h"
+
 namespace lowtide::planner {
 namespace {
-
-Bytes arena_bytes(const Plan& plan) { return plan.layout->arena_bytes; }
-
-bool beats(const Plan& a, const Plan& b) {
-  return a.cost <= b.cost && arena_bytes(a) <= arena_bytes(b);
-}
 
 /// Where a search found nothing, `found` has no bound.
 void exchange_plan(Plan plan, Planned& found) {
@@ -36,10 +32,10 @@ void take_plan(const Planned& less, Planned& more) {
   if (less.plan->cost < more.plan->cost) exchange_plan(*less.plan, more);
 }
 
-Planned KnownPlans::best(Planned found) {
+Planned KnownPlans::best(const Graph& graph, Planned found) {
   const std::lock_guard lock(mutex_);
-  if (found.plan) keep(*found.plan);
-  if (found.smallest_plan) keep(*found.smallest_plan);
+  if (found.plan) keep(graph, *found.plan);
+  if (found.smallest_plan) keep(graph, *found.smallest_plan);
   const Plan* known = cheapest(found.budget_bytes);
   if (known == nullptr || (found.plan && found.plan->cost <= known->cost)) return found;
   exchange_plan(*known, found);
@@ -50,17 +46,21 @@ Planned KnownPlans::best(Planned found) {
   return found;
 }
 
-void KnownPlans::keep(const Plan& plan) {
+void KnownPlans::keep(const Graph& graph, const Plan& plan) {
   if (!plan.layout) return;
-  if (std::ranges::any_of(plans_, [&](const Plan& other) { return beats(other, plan); })) return;
-  std::erase_if(plans_, [&](const Plan& other) { return beats(plan, other); });
-  plans_.push_back(plan);
+  const Known next{plan, layout::needed_bytes(graph, plan)};
+  const auto beats = [](const Known& a, const Known& b) {
+    return a.plan.cost <= b.plan.cost && a.needed_bytes <= b.needed_bytes;
+  };
+  if (std::ranges::any_of(plans_, [&](const Known& other) { return beats(other, next); })) return;
+  std::erase_if(plans_, [&](const Known& other) { return beats(next, other); });
+  plans_.push_back(next);
 }
 
 const Plan* KnownPlans::cheapest(Bytes budget_bytes) const {
   const Plan* best = nullptr;
-  for (const Plan& plan : plans_) {
-    if (arena_bytes(plan) > budget_bytes) continue;
+  for (const auto& [plan, needed_bytes] : plans_) {
+    if (needed_bytes > budget_bytes) continue;
     if (best == nullptr || plan.cost < best->cost) best = &plan;
   }
   return best;

@@ -21,14 +21,19 @@ class KnownPlans {
  public:
   /// Keeps the plans of an answer that no known one beats in cost and memory, and gives the answer
   /// with the cheapest plan that fits its budget.
-  Planned best(Planned found);
+  Planned best(const Graph& graph, Planned found);
 
  private:
-  void keep(const Plan& plan);
+  struct Known {
+    Plan plan;
+    Bytes needed_bytes;  ///< layout::needed_bytes()
+  };
+
+  void keep(const Graph& graph, const Plan& plan);
   const Plan* cheapest(Bytes budget_bytes) const;
 
   std::mutex mutex_;
-  std::vector<Plan> plans_;
+  std::vector<Known> plans_;
 };
 
 }  // namespace lowtide::planner

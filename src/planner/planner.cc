@@ -9,6 +9,7 @@
 #include "base/time_share.h"
 #include "bounds/budget_floor.h"
 #include "certify/certificate.h"
+#include "layout/sections.h"
 #include "plan/replay.h"
 #include "planner/attempts.h"
 #include "planner/realize.h"
@@ -166,15 +167,15 @@ Planned plan_of(const Graph& graph, std::span<const OpId> executions, std::strin
   Planned planned = nothing_planned(graph, budget_bytes);
   Plan plan = with_addresses(graph, lower_in_place(graph, executions), budget_bytes);
   plan.strategy = strategy;
-  const Bytes arena_bytes = plan.layout->arena_bytes;
+  const Bytes needed = layout::needed_bytes(graph, plan);
   planned.seconds = plan.seconds = clock.elapsed_seconds();
-  if (arena_bytes > budget_bytes) {
-    planned.smallest_budget = arena_bytes;
+  if (needed > budget_bytes) {
+    planned.smallest_budget = needed;
     planned.why_not_less = why_not_less(graph);
     planned.message =
         fmt::format("infeasible: the {} plan needs an arena of {}, its peak is {}. {}", strategy,
-                    in_full(arena_bytes), in_full(plan.peak_bytes), planned.why_not_less);
-    plan.budget_bytes = arena_bytes;
+                    in_full(needed), in_full(plan.peak_bytes), planned.why_not_less);
+    plan.budget_bytes = needed;
     require_valid(graph, plan);
     planned.smallest_plan = std::move(plan);
     return planned;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "layout/layout.h"
+#include "layout/sections.h"
 #include "plan/in_place.h"
 #include "plan/lower.h"
 #include "plan/verify.h"
@@ -48,7 +49,7 @@ std::optional<Plan> transfer(const Graph& graph, const Graph& from, const Plan& 
   result.budget_bytes = budget;
   result.layout = layout::assign_addresses(
       graph, result, {.capacity = budget - graph.resident_bytes(), .work = kQuickPacking});
-  if (result.layout->arena_bytes > budget || verify(graph, result)) return std::nullopt;
+  if (layout::needed_bytes(graph, result) > budget || verify(graph, result)) return std::nullopt;
   return result;
 }
 

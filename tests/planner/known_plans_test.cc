@@ -49,7 +49,7 @@ TEST(KnownPlans, NoAnswerIsWorseThanAnEarlierOneForLess) {
       // Strategies of different quality, none of them monotone.
       const char* strategy = std::array{"selective", "chen-sqrt", "dtr"}[i % 3];
       const Bytes budget = static_cast<Bytes>(share(random) * static_cast<double>(peak));
-      answers.push_back(known.best(planned(graph, strategy, budget)));
+      answers.push_back(known.best(graph, planned(graph, strategy, budget)));
       const std::optional<double> least = least_cost(answers, budget);
       EXPECT_EQ(answers.back().plan.has_value(), least.has_value());
       if (!answers.back().plan) continue;
@@ -63,11 +63,11 @@ TEST(KnownPlans, AnswerWhereASearchFindsNothing) {
   const Graph graph = testing::random_graph(1);
   const Bytes peak = keep_all_reference(graph).peak_bytes;
   KnownPlans known;
-  known.best(planned(graph, "keep-all", peak * 2));
+  known.best(graph, planned(graph, "keep-all", peak * 2));
   Planned nothing;
   nothing.budget_bytes = peak * 2;
   nothing.message = "infeasible";
-  const Planned found = known.best(nothing);
+  const Planned found = known.best(graph, nothing);
   ASSERT_TRUE(found.plan);
   expect_sound(graph, found);
   EXPECT_TRUE(found.message.empty());

@@ -28,7 +28,7 @@ TEST(Threads, PlansOfOneGraphMadeAtOnceAreThoseMadeOneAfterTheOther) {
     for (int i = 0; i < kThreads; ++i) {
       threads.emplace_back([&, i] {
         at_once[i] = planned_within(graph, peak - i * peak / 20);
-        known.best(at_once[i]);
+        known.best(graph, at_once[i]);
       });
     }
   }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -50,18 +51,25 @@ def wrapped_on_ranks(model: torch.nn.Module, example_inputs: object, settings: S
                          f"(\"cpu\", (2,)) makes it, not {mesh!r}")
     require_placeable(settings.optimizer)
     group = Group(mesh)
-    costs = CollectiveCosts.measured(group, mesh.device_type)
+    with group.failing_together("wrap the model"):
+        return _wrapped_on(group, model, example_inputs, settings, sharding, wrapped)
+
+
+def _wrapped_on(group: Group, model: torch.nn.Module, example_inputs: object, settings: Settings,
+                sharding: str | None, wrapped: Wrapped) -> torch.nn.Module:
+    costs = CollectiveCosts.measured(group, group.mesh.device_type)
     named = list(model.named_parameters(remove_duplicate=False))
     layouts = ([graph_layout(named, group, sharding, costs)] if sharding is not None
                else candidates(named, group, costs))
-    chosen = layouts[0]
-    if example_inputs is not None:
-        choice = _LayoutChoice(model, example_inputs, settings, group, wrapped)
-        chosen, settings = choice.fastest(layouts), choice.settings
+    choice = _LayoutChoice(model, example_inputs, settings, group, wrapped)
+    chosen = layouts[0] if example_inputs is None else choice.fastest(layouts)
     on_ranks = ModelOnRanks.of(model, group, chosen, settings.optimizer)
     on_ranks.updates = settings.fused_update is not None
-    planned, _ = wrapped(model, example_inputs, dataclasses.replace(settings, layout=chosen),
-                         on_ranks)
+    settings = dataclasses.replace(choice.settings, layout=chosen)
+    try:
+        planned, _ = wrapped(model, example_inputs, settings, on_ranks)
+    except InfeasibleError:  # the search of the trial, which found a plan, took other ways
+        planned, _ = wrapped(model, example_inputs, choice.briefly(settings), on_ranks)
     return planned
 
 
@@ -74,10 +82,10 @@ def _wrapped_fully_sharded(model: torch.nn.Module, example_inputs: object, setti
         raise InputError("the model was prepared by fully_shard, which has placed its parameters: "
                          "leave mesh and sharding out, or wrap the model before fully_shard")
     group = Group(own)
-    costs = CollectiveCosts.measured(group, own.device_type)
-    named = list(model.named_parameters(remove_duplicate=False))
-    layout = layout_of(model, graph_layout(named, group, sharding or "full", costs))
-    with without_hooks(model):
+    with group.failing_together("wrap the model"), without_hooks(model):
+        costs = CollectiveCosts.measured(group, own.device_type)
+        named = list(model.named_parameters(remove_duplicate=False))
+        layout = layout_of(model, graph_layout(named, group, sharding or "full", costs))
         on_ranks = ModelOnRanks.placed_before(model, group, layout)
         on_ranks.updates = settings.fused_update is not None
         planned, _ = wrapped(model, example_inputs, dataclasses.replace(settings, layout=layout),
@@ -99,21 +107,25 @@ class _LayoutChoice:
 
     def fastest(self, layouts: Sequence[GraphLayout]) -> GraphLayout:
         """Of those that fit, the one whose plan is predicted to take the least time, and the first
-        of several. Raises InfeasibleError where none fits, as for the last one."""
+        of several. Raises InfeasibleError where none fits, as for the one that needs the least."""
         best, seconds = None, float("inf")
-        failure: InfeasibleError | None = None
+        failures: list[InfeasibleError] = []
         for layout in layouts:
             try:
                 predicted = self._predicted(layout)
             except InfeasibleError as error:
-                failure = error
+                failures.append(error)
                 continue
             if best is None or predicted < seconds:
                 best, seconds = layout, predicted
         if best is None:
-            assert failure is not None, "there is a layout"
-            raise failure
+            raise min(failures, key=lambda failure: getattr(failure, "smallest_budget", None) or math.inf)
         return best
+
+    def briefly(self, settings: Settings) -> Settings:
+        """As the plans that are compared are searched for."""
+        return dataclasses.replace(settings,
+                                   time_limit=_PART_FOR_A_TRIAL * self.settings.time_limit)
 
     def _predicted(self, layout: GraphLayout) -> float:
         """Seconds of a step. Raises InfeasibleError."""
@@ -121,8 +133,7 @@ class _LayoutChoice:
                           f"{layout.bucket_bytes} bytes in one collective")
         counted = counted_parameters(self.model, layout)
         settings = dataclasses.replace(
-            self.settings, layout=layout, when_infeasible="error",
-            time_limit=_PART_FOR_A_TRIAL * self.settings.time_limit,
+            self.briefly(self.settings), layout=layout, when_infeasible="error",
             optimizer=_with_parameters(self.settings.optimizer, counted))
         _, session = self.wrapped(self.model, self.example_inputs, settings, ModelOnRanks(
             self.group, None, lambda: counted.values()))

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "bindings.h"
 #include "certify/io.h"
+#include "layout/sections.h"
 #include "offload/joint.h"
 #include "offload/residents.h"
 #include "plan/replay.h"
@@ -52,7 +53,7 @@ planner::Planned plan(const Graph& graph, const Budget& budget, std::optional<st
   const Bytes bytes = planner::resolve(budget, graph);
   Control control(time_limit);
   planner::Planned found = planner::plan_within(graph, chosen, bytes, options, control);
-  return known == nullptr ? found : known->best(std::move(found));
+  return known == nullptr ? found : known->best(graph, std::move(found));
 }
 
 using GivenSpeed = std::pair<double, double>;  // seconds, and bytes per second (0: no limit)
@@ -215,6 +216,7 @@ void bind_planner(py::module_& module) {
   module.def("worth_asking_for", &planner::worth_asking_for, py::arg("budget_bytes"));
   module.def("transfer", &planner::transfer, py::arg("graph"), py::arg("from_graph"),
              py::arg("plan"), py::arg("budget_bytes"), py::call_guard<py::gil_scoped_release>());
+  module.def("needed_bytes", &layout::needed_bytes, py::arg("graph"), py::arg("plan"));
   bind_frontier(module);
   module.def("request_stop", &Control::request_stop);
   module.def("clear_stop", &Control::clear_stop);

@@ -32,10 +32,10 @@ class Admission:
         if whole is None:
             return plan
         needed = region.block_bytes(plan) + extra_bytes
-        if self._taken_bytes(region) + needed <= whole:
+        if self.taken_bytes(region) + needed <= whole:
             return plan
         self._make_room(region, whole - needed)
-        left = whole - self._taken_bytes(region)
+        left = whole - self.taken_bytes(region)
         if needed <= left:
             return plan
         budget = left - extra_bytes - region.uncounted_bytes + region.priced.resident_bytes
@@ -48,7 +48,7 @@ class Admission:
     def is_within(self, region: Region) -> bool:
         """Whether the blocks that are held have room, as things are in a step with the region."""
         whole = self._account.room_bytes(region)
-        return whole is None or self._taken_bytes(region) <= whole
+        return whole is None or self.taken_bytes(region) <= whole
 
     def shrink(self, region: Region) -> None:
         """Gives back what the budget has no room for any more, as things are in a step with this
@@ -83,12 +83,12 @@ class Admission:
                    for executor in other.executors
                    if executor.pending_pass and _why_kept(other) is None]
         for _, other, executor in sorted(waiting, key=lambda pending: pending[0]):
-            if self._taken_bytes(region) <= limit_bytes:
+            if self.taken_bytes(region) <= limit_bytes:
                 return
             other.discard(executor)
             self.discarded_passes = True
 
-    def _taken_bytes(self, region: Region) -> int:
+    def taken_bytes(self, region: Region) -> int:
         """What all graphs hold, blocks excepted that the region itself takes or gives back."""
         return sum(executor.held_bytes - executor.away_bytes
                    + (other.beside_block_bytes if executor.pending_pass else 0)
@@ -97,7 +97,7 @@ class Admission:
 
     def describe_taken(self, region: Region) -> str:
         """What the blocks hold that are not given back, and why, for messages."""
-        taken = format_bytes(self._taken_bytes(region))
+        taken = format_bytes(self.taken_bytes(region))
         reasons = {f"{other.name} cannot be run again: {why}" for other in self._regions
                    if other.pending_passes and (why := _why_kept(other)) is not None}
         why = f" ({'; '.join(sorted(reasons))})" if reasons else ""

@@ -23,18 +23,18 @@ class DroppedResults:
         gradients = {output.tensor for output in captured.gradients if output.tensor is not None}
         storages = storages_of(graph)
         passed_on = {storages[index] for index in gradients}
-        self._droppable = {
+        self.droppable = {
             index for index in (graph.droppable_results() if any_dropped else ())
             if index not in passed_on and _bytes(graph, index) >= _WORTH * keep_all_bytes}
         self._held: set[int] = set()
-        self.now: frozenset[int] = frozenset(self._droppable if _has_loss(captured) else ())
+        self.now: frozenset[int] = frozenset(self.droppable if _has_loss(captured) else ())
 
     def observe(self, held: Iterable[int]) -> bool:
         """Takes in which results the caller held at the last backward pass; whether others are
         expected to be dropped from now on."""
         before = self.now
-        self._held |= self._droppable.intersection(held)
-        self.now = frozenset(self._droppable - self._held)
+        self._held |= self.droppable.intersection(held)
+        self.now = frozenset(self.droppable - self._held)
         return self.now != before
 
     @contextlib.contextmanager

@@ -24,17 +24,23 @@ class GradientsInBlocks:
         self.kept_bytes = 0
 
     def clear(self, region: Region) -> None:
-        """Moves them out before a pass of this region. Where somebody keeps others than those in
-        ``.grad``, and with them the block where they lie, they get memory of their own from now
-        on."""
+        """Moves them out before a pass of this region."""
         self.kept_bytes = self._gradients.bytes()
         if self.kept_bytes:
             self._move_out(region)
-        self._account.reserve_gradients(self.kept_bytes)
-        for other in self._regions:
-            if not other.copies_gradients and other.holds_gradients:
-                other.copies_gradients = True
-                self._account.invalidate()
+
+    def holding(self) -> list[Region]:
+        """In whose blocks somebody keeps gradients nevertheless, others than those in ``.grad``."""
+        return [region for region in self._regions
+                if not region.copies_gradients and region.holds_gradients]
+
+    def count(self, kept_bytes: int, holding: Sequence[Region]) -> None:
+        """So many bytes are kept. The gradients of the regions ``holding`` get memory of their own
+        from now on: they would keep the block where they lie."""
+        self._account.reserve_gradients(kept_bytes)
+        for region in holding:
+            region.copies_gradients = True
+            self._account.invalidate()
 
     def leave_for_budget(self, region: Region) -> None:
         """Moves them out where the blocks exceed the budget, as things are in a step with this

@@ -162,10 +162,10 @@ class Region:
             self._known[state] = known, plans
         return self._known[state]
 
-    def observe_results(self, executor) -> bool:
-        """Takes in what the caller held at the executor's backward pass; whether plans are to be
+    def observe_results(self, held: Iterable[int]) -> bool:
+        """Takes in which results the caller held at the last backward pass; whether plans are to be
         made for other results from now on."""
-        return self.results.observe(executor.held_results)
+        return self.results.observe(held)
 
     def _after_bytes(self, known: PricedGraph) -> int:
         """Of the block, what plans are to leave to what follows. A block that recordings use stays
@@ -216,7 +216,7 @@ class Region:
     @property
     def least_bytes(self) -> int:
         """What a step takes by the plan that needs the fewest bytes."""
-        return self.needed_bytes(self.plans.smallest())
+        return self.plans.least_bytes
 
     def cost(self, plan: Plan) -> float:
         """Of the plan, with the time that parameters take to leave before it and to come back

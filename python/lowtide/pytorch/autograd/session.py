@@ -20,6 +20,7 @@ from ..optimizer.fused_updates import FusedUpdates
 from ..shards.collectives import none_left_in_flight
 from ..stash import Stashes
 from .admission import Admission
+from .agreed_passes import AgreedPasses
 from .between_passes import BetweenPasses
 from .budget_change import BudgetChange
 from .choices import Choices
@@ -86,6 +87,7 @@ class Session:
         self._graphs = Graphs(settings, self._account, self.regions, self._steps, self._state,
                               self._values, self._step_plans, self._updates,
                               lambda: self._parameters())
+        self._agreed = AgreedPasses(settings.group, self.regions)
         self._gradients_in_blocks = GradientsInBlocks(self._gradients, self.regions, self._account,
                                          self._admission)
         self._room_outside = RoomOutside(self._account, self._step_plans, self.regions)
@@ -252,9 +254,10 @@ class Session:
 
     def _backward(self, region: Region, executor, ticket: torch.Tensor,
                   saved: Sequence[torch.Tensor], tangents: Sequence[torch.Tensor]) -> list:
+        more = self._agreed.backward(region, executor is None, self._admission.taken_bytes(region))
         if executor is not None:
             gradients = region.backward(executor, tangents, self._will_replay())
-            if region.observe_results(executor):
+            if region.observe_results(self._agreed.held_results(region, executor.held_results)):
                 self._account.invalidate()
                 self._room_outside.step_is_typical = False
         else:
@@ -262,8 +265,8 @@ class Session:
             if region not in self.regions:  # another number of slices runs now
                 with self._between_passes.lock:
                     self._graphs.retire(region)
-            self._gradients_in_blocks.clear(region)
-            plan = self._plan_for_replay(region)
+            self._clear_gradients(region)
+            plan = self._plan_for_replay(region, more)
             self._bring_back()
             gradients = region.replay(plan, ticket, saved, tangents)
         self._meter.read(0 if self._updates is None else self._updates.take_made_bytes())
@@ -302,17 +305,20 @@ class Session:
 
     def _plan_that_fits(self, region: Region) -> Plan:
         plan = self.plan_for(region)
+        more = self._agreed.forward(region, plan, self._admission.taken_bytes(region))
         try:
-            return self._admission.plan_that_fits(region, plan)
+            return self._admission.plan_that_fits(region, plan, more)
         except InfeasibleError as error:
             return self._step_plans.smallest(region, error)
 
-    def _plan_for_replay(self, region: Region) -> Plan:
+    def _plan_for_replay(self, region: Region, more_bytes: int) -> Plan:
         """A budget that was set since the forward pass may have no room for what a second one gives
-        beside the first one's results. Then the step ends all the same."""
+        beside the first one's results. Then the step ends all the same. ``more_bytes``: that are
+        taken on some other rank."""
         extra = region.priced.uncounted_bytes
         try:
-            return self._admission.plan_that_fits(region, self.plan_for(region), extra)
+            return self._admission.plan_that_fits(region, self.plan_for(region),
+                                                  extra + more_bytes)
         except InfeasibleError:
             plan = self._plan_that_fits(region)
         warn(f"the budget of {self._account.budget} is exceeded by up to {format_bytes(extra)} "
@@ -323,10 +329,10 @@ class Session:
     def _begin_step(self, region: Region) -> None:
         self._meter.end()
         self._begins_step = True
-        self._gradients_in_blocks.clear(region)
+        unforeseen = self._clear_gradients(region)
         if not self._values.are_chosen_for(self._steps.of(region)):
             self._step_plans.choose_what_moves(region)
-        self._room_outside.leave(region, self._steps.of(region), self._unforeseen_bytes(region))
+        self._room_outside.leave(region, self._steps.of(region), unforeseen)
         self._admission.discarded_passes = False
         step = self._steps.of(region)
         for other in self.regions:
@@ -335,11 +341,14 @@ class Session:
         self._graphs.drop_retired()
         self._meter.begin(region.captured.device)
 
-    def _unforeseen_bytes(self, region: Region) -> int:
-        """Of the last step. Ranks that run a step together take the most of all; that they run the
-        same graph is seen here."""
-        group, here = self.settings.group, self._meter.unforeseen_bytes
-        return here if group is None else max(group.meet("run a step", region.name, here))
+    def _clear_gradients(self, region: Region) -> int:
+        """From blocks, before a pass; what the last step took unforeseen."""
+        self._gradients_in_blocks.clear(region)
+        unforeseen, kept, holding = self._agreed.begin_step(
+            region, self._meter.unforeseen_bytes, self._gradients_in_blocks.kept_bytes,
+            self._gradients_in_blocks.holding())
+        self._gradients_in_blocks.count(kept, holding)
+        return unforeseen
 
     def _will_replay(self) -> bool:
         """Whether a forward pass is to be replayed before the step is over, so that gradients which
@@ -348,7 +357,9 @@ class Session:
                 or torch._C._autograd._get_current_graph_task_keep_graph())
 
     def set_budget(self, budget: Budget) -> None:
-        """As of ``BudgetChange.to``."""
+        """As of ``BudgetChange.to``. Ranks set the same one together."""
+        if self.settings.group is not None:
+            self.settings.group.meet("set a budget", str(budget))
         self._change_budget.to(budget)
 
     # ---- Figures

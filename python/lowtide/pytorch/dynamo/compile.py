@@ -120,5 +120,6 @@ class _Source:
         self.session.evaluate()
         shards = self.placed.shards_among(arguments) if self.placed is not None else {}
         if shards:
+            self.session.settings.group.meet("evaluate a model", self.name)
             return Gathering(run, shards, self.session.settings.layout.group).run_on(arguments)
         return run(*arguments)

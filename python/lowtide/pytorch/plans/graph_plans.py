@@ -106,6 +106,11 @@ class GraphPlans:
             self._smallest = self._search_smallest()
         return self._smallest
 
+    @property
+    def least_bytes(self) -> int:
+        """What a step takes by that plan, residents included."""
+        return needed_bytes(self.priced.graph, self.smallest())
+
     def found(self) -> list[Plan]:
         """All that were found, for whatever budgets."""
         return list(tuple(self._found.values()))
@@ -256,13 +261,16 @@ class SectionedGraphPlans(GraphPlans):
         self._after_bytes, self._notices = after_bytes, Notices()
         self._handed_out = handed_out_bytes(priced.graph)
         self._sectioned: dict[int, GraphPlans] = {}
+        self._must_leave_all = bool(settings.layout is not None and after_bytes)
 
     def within(self, budget_bytes: int | None, *, soon: bool = False,
                leaving_all: bool = False, silent: bool = False) -> Plan:
-        """With ``leaving_all``, also raises where no plan leaves all that is wanted. With
-        ``silent``, nothing is said of what is not left."""
+        """With ``leaving_all``, also raises where no plan leaves all that is wanted, as it always
+        does on several ranks. With ``silent``, nothing is said of what is not left."""
         if budget_bytes is None:
             return super().within(budget_bytes, soon=soon)
+        if self._must_leave_all:
+            return self._plans_leaving(self._after_bytes).within(budget_bytes, soon=soon)
         if leaving_all and self._handed_out + self._after_bytes > budget_bytes:
             raise InfeasibleError("the optimizer's step alone takes more beside the gradients")
         wanted = max(0, min(self._after_bytes, budget_bytes - self._handed_out))
@@ -303,6 +311,17 @@ class SectionedGraphPlans(GraphPlans):
             if needed_bytes(self.priced.graph, least) > budget_bytes:
                 raise
             return self._found.setdefault(budget_bytes, least)
+
+    def smallest(self) -> Plan:
+        if self._must_leave_all:
+            return self._plans_leaving(self._after_bytes).smallest()
+        return super().smallest()
+
+    @property
+    def least_bytes(self) -> int:
+        if self._must_leave_all:
+            return self._plans_leaving(self._after_bytes).least_bytes
+        return super().least_bytes
 
     def search_by(self, settings: Settings) -> None:
         super().search_by(settings)

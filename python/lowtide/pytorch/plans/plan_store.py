@@ -32,10 +32,10 @@ class PlanStore:
 
     def cheapest(self, budget_bytes: int) -> Plan | None:
         """The cheapest plan that fits."""
-        for _, arena_bytes, path in sorted(self._entries()):
-            if arena_bytes <= budget_bytes:
-                plan = self._load(path, arena_bytes)
-                if plan is not None and needed_bytes(self._graph, plan) <= budget_bytes:
+        for _, needed, path in sorted(self._entries()):
+            if needed <= budget_bytes:
+                plan = self._load(path, needed)
+                if plan is not None:
                     return plan
         return None
 
@@ -43,14 +43,14 @@ class PlanStore:
         """Keeps a plan with addresses, and forgets those that it beats."""
         if plan.arena_bytes is None:
             return
-        others = list(self._entries())
-        if any(cost <= plan.cost and arena <= plan.arena_bytes for cost, arena, _ in others):
+        others, mine = list(self._entries()), needed_bytes(self._graph, plan)
+        if any(cost <= plan.cost and needed <= mine for cost, needed, _ in others):
             return
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
-            plan.save(self._folder / f"{plan.arena_bytes}-{plan.cost!r}.json")
-            for cost, arena, path in others:
-                if cost >= plan.cost and arena >= plan.arena_bytes:
+            plan.save(self._folder / f"{mine}-{plan.cost!r}.json")
+            for cost, needed, path in others:
+                if cost >= plan.cost and needed >= mine:
                     path.unlink(missing_ok=True)
         except (OSError, Error):
             return
@@ -75,20 +75,22 @@ class PlanStore:
         return self._folder / "searches"
 
     def _entries(self) -> Iterator[tuple[float, int, pathlib.Path]]:
-        """Cost, bytes of the arena, and file of each plan."""
+        """Cost, needed bytes, and file of each plan."""
         for path in self._folder.glob("*.json"):
-            arena, _, cost = path.stem.partition("-")
+            needed, _, cost = path.stem.partition("-")
             try:
-                yield float(cost), int(arena), path
+                yield float(cost), int(needed), path
             except ValueError:
                 continue  # a file of somebody else's
 
-    def _load(self, path: pathlib.Path, arena_bytes: int) -> Plan | None:
+    def _load(self, path: pathlib.Path, needed: int) -> Plan | None:
         try:
             plan = Plan.load(path)
         except Error:
             return None  # cut short, deleted meanwhile, or written by another version
-        return plan if verify(self._graph, plan, arena_bytes) is None else None
+        if plan.arena_bytes is None or verify(self._graph, plan, needed) is not None:
+            return None
+        return plan if needed_bytes(self._graph, plan) <= needed else None
 
 
 def _plans_folder() -> pathlib.Path:

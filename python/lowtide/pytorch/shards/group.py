@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import itertools
 import pickle
 import struct
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeVar
 
 import torch
@@ -18,8 +19,9 @@ from ... import Error, InputError
 Value = TypeVar("Value")
 
 #: Of what the ranks tell each other before they do something together: the first bytes of what it
-#: is called, of a digest of what it is about, and a number.
-_HEADER = struct.Struct("48s16sq")
+#: is called, of a digest of what it is about, and numbers.
+_NUMBERS = 4
+_HEADER = struct.Struct(f"48s16s{_NUMBERS}q")
 
 _keys = itertools.count()
 
@@ -77,23 +79,40 @@ class Group:
             raise failure or value
         return value
 
-    def meet(self, what: str, about: str = "", number: int = 0) -> list[int]:
-        """By rank, its number. Raises Error where the ranks differ in what they do, by name."""
+    @contextlib.contextmanager
+    def failing_together(self, what: str) -> Iterator[None]:
+        """Around what all ranks do: where one raises, the others raise too, and do not wait for it
+        in what they meet for next."""
+        try:
+            yield
+        except Exception as error:
+            with contextlib.suppress(Exception):  # the others are told, or gone
+                self.meet(f"fail to {what}: {type(error).__name__}")
+            raise
+
+    def meet(self, what: str, about: str = "", *numbers: int) -> list[tuple[int, ...]]:
+        """By rank, its numbers, of which there are four at most. Raises Error where the ranks
+        differ in what they do, by name."""
         digest = hashlib.sha256(about.encode()).digest()[:16]
-        mine = _HEADER.pack(what.encode()[:48], digest, number)
+        given = [*numbers, *[0] * (_NUMBERS - len(numbers))]
+        mine = _HEADER.pack(what.encode()[:48], digest, *given)
         headers = [_HEADER.unpack(header) for header in self._all(mine)]
-        words = [name.rstrip(b"\0").decode(errors="replace") for name, _, _ in headers]
+        words = [name.rstrip(b"\0").decode(errors="replace") for name, *_ in headers]
         if len(set(words)) > 1:
             raise Error(f"the ranks do not do the same: {_by_rank(words)}. Give all ranks batches "
                         f"of the same sizes, and have them call the model, backward() and "
                         f"lowtide.wrap equally often and in the same order (drop_last=True of a "
                         f"DataLoader leaves a smaller last batch out)")
-        digests = [digest for _, digest, _ in headers]
+        digests = [digest for _, digest, *_ in headers]
         if len(set(digests)) > 1:
             raise Error(f"the ranks are about to {words[0]}, but not the same: "
                         f"{_odd_ones_out(digests)}. All ranks need the same model, sizes of "
                         f"batches, versions and arguments of lowtide.wrap")
-        return [number for _, _, number in headers]
+        return [tuple(found[:len(numbers)]) for _, _, *found in headers]
+
+    def largest(self, what: str, about: str = "", *numbers: int) -> list[int]:
+        """Of each number the largest of all ranks, as ``meet``."""
+        return [max(of_ranks) for of_ranks in zip(*self.meet(what, about, *numbers))]
 
     def as_on_first(self, tensors: Iterable[torch.Tensor]) -> None:
         """Each of these has the elements that the first rank has."""
@@ -105,8 +124,10 @@ class Group:
                     tensor.copy_(dense)
 
     def _all(self, mine: bytes) -> list[bytes]:
-        given = torch.frombuffer(bytearray(mine), dtype=torch.uint8)
-        found = torch.empty(self.size * len(mine), dtype=torch.uint8)
+        # Python's memory: the backend's threads let go of tensors later, and PyTorch's allocator
+        # would have them meanwhile.
+        given, found = (torch.frombuffer(bytearray(some), dtype=torch.uint8)
+                        for some in (mine, self.size * len(mine)))
         self._talk._allgather_base(found, given).wait()
         return [bytes(part.tolist()) for part in found.chunk(self.size)]
 

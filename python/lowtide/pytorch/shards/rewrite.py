@@ -25,7 +25,7 @@ def with_collectives(joint: fx.GraphModule, num_fwd_outputs: int, roles: Sequenc
     first use; gradients of parameters become the mean over all ranks, in a shard where the
     parameter is in one.
 
-    Roles and names are by primal. A collective stands where what it reads is complete, in two ops,
+    Roles and names are by primal; a parameter that is not trained is a buffer. A collective stands where what it reads is complete, in two ops,
     one that starts it and one that waits for it.
     """
     primals = placeholders(joint, "primals")
@@ -33,7 +33,7 @@ def with_collectives(joint: fx.GraphModule, num_fwd_outputs: int, roles: Sequenc
     parameters = [_Parameter(primal, gradient, layout.shards.get(name))
                   for primal, gradient, role, name
                   in zip(primals, results[num_fwd_outputs:], roles, names)
-                  if role == "parameter"]
+                  if role == "parameter" or role == "buffer" and name in layout.shards]
     writer = _CollectiveWriter(joint, layout, parameters)
     writer.write()
     return writer.module(results, primals, num_fwd_outputs)

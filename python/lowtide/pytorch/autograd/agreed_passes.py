@@ -1,0 +1,77 @@
+"""What several ranks agree on before each pass, so that all of them decide the same."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+
+from ... import Plan
+from ..shards.group import Group
+from .region import Region
+
+#: Of flags in one number.
+_FLAGS = 62
+
+
+class AgreedPasses:
+    """Plans, and so the order of collectives, follow from what was taken before and is taken now,
+    which may be more on some ranks: one keeps a result or a gradient that others drop. Then all go
+    by the one that takes the most. Without a group, by what is so here.
+
+    Each pass is announced, so that ranks which do something else raise an error, and do not wait
+    for each other in different collectives. ``regions``: a list that its owner changes.
+    """
+
+    def __init__(self, group: Group | None, regions: Sequence[Region]):
+        self._group, self._regions = group, regions
+        self._digests: dict[Plan, str] = {}
+
+    def begin_step(self, region: Region, unforeseen_bytes: int, kept_bytes: int,
+                   holding: Sequence[Region]) -> tuple[int, int, list[Region]]:
+        """What the last step took unforeseen, what gradients take that are kept, and the regions in
+        whose blocks gradients are held."""
+        if self._group is None:
+            return unforeseen_bytes, kept_bytes, list(holding)
+        flags = _flags(other in holding for other in self._regions)
+        found = self._group.meet("begin a step", region.name, unforeseen_bytes, kept_bytes, flags)
+        unforeseen, kept, all_flags = zip(*found)
+        return max(unforeseen), max(kept), [
+            other for place, other in enumerate(self._regions)
+            if any(flags >> place & 1 for flags in all_flags)]
+
+    def forward(self, region: Region, plan: Plan, taken_bytes: int) -> int:
+        """How much more than here is taken on some rank."""
+        if self._group is None:
+            return 0
+        return self._more("run a forward pass", f"{region.name} {self._digest(plan)}", taken_bytes)
+
+    def backward(self, region: Region, is_replayed: bool, taken_bytes: int) -> int:
+        """The same."""
+        if self._group is None:
+            return 0
+        return self._more("run a backward pass", f"{region.name} {is_replayed}", taken_bytes)
+
+    def held_results(self, region: Region, held: Iterable[int]) -> Iterable[int]:
+        """Those that the caller of some rank held when the backward pass began, of those that count
+        as dropped where nobody holds them."""
+        droppable = sorted(region.results.droppable)
+        if self._group is None or not droppable:
+            return held
+        here = set(held)
+        flags = [_flags(storage in here for storage in droppable[first:first + _FLAGS])
+                 for first in range(0, len(droppable), _FLAGS)]
+        found = self._group.meet("end a backward pass", region.name, *flags)
+        return [storage for place, storage in enumerate(droppable)
+                if any(flags[place // _FLAGS] >> place % _FLAGS & 1 for flags in found)]
+
+    def _more(self, what: str, about: str, taken_bytes: int) -> int:
+        return self._group.largest(what, about, taken_bytes)[0] - taken_bytes
+
+    def _digest(self, plan: Plan) -> str:
+        if plan not in self._digests:
+            self._digests[plan] = hashlib.sha256(plan.format().encode()).hexdigest()
+        return self._digests[plan]
+
+
+def _flags(values: Iterable[bool]) -> int:
+    return sum(value << place for place, value in enumerate(values))

@@ -1,0 +1,64 @@
+"""Random models, shardings, optimizers, budgets and loops on several ranks."""
+
+import pytest
+import torch
+from on_ranks import Ranks
+from shards_random import budgets_of, drawn, of_ddp, within_budget
+from sweep import sweep
+
+pytestmark = pytest.mark.cpu_only("Gloo sends memory of the host")
+
+#: Of numbers in 16 bits, which differ where sums are rounded otherwise.
+HALF = {"rtol": 0.05, "atol": 0.02}
+WHOLE = {"rtol": 1e-3, "atol": 1e-4}
+
+#: Ranks and seeds.
+CASES = [*((2, seed) for seed in range(80)), *((3, seed) for seed in range(80, 100)),
+         *((4, seed) for seed in range(100, 110))]
+#: How often a loop may tell, by a warning, that later steps need more than the first one.
+LEARNT = 4
+
+
+@pytest.fixture(scope="module")
+def ranks():
+    """So many processes, which are started when they are asked for."""
+    groups = {number: Ranks(number) for number in {number for number, _ in CASES}}
+    yield groups
+    for group in groups.values():
+        group.close()
+
+
+def trained_within(group, case, number):
+    """Twice by each rank, where the budget is enough for all steps of the loop."""
+    known = group.run(budgets_of, case, number)
+    [least], most = {least for least, _ in known}, max(most for _, most in known)
+    for _ in range(LEARNT):
+        found = group.run(within_budget, case, number, least, most)
+        named = max(trained.named for trained in found)
+        if named <= least:
+            break
+        least = named
+    return list(zip(found, group.run(within_budget, case, number, least, most)))
+
+
+def require_close(trained, losses, parameters, case):
+    """Adam makes numbers of any size of gradients that are zero but for rounding, as those of a
+    bias that changes nothing."""
+    tolerances = HALF if case.is_half else WHOLE
+    torch.testing.assert_close(torch.tensor(trained.losses), torch.tensor(losses), **tolerances)
+    for name, parameter in parameters.items() if case.optimizer != "adamw" else ():
+        torch.testing.assert_close(trained.parameters[name], parameter, **tolerances)
+
+
+@pytest.mark.parametrize("number, seed", sweep(CASES, usual=[(2, seed) for seed in range(4)]))
+def test_ranks_train_as_ddp_does_within_the_budget(ranks, number, seed):
+    case = drawn(seed)
+    expected = ranks[number].run(of_ddp, case)
+    for (first, second), (losses, parameters) in zip(
+            trained_within(ranks[number], case, number), expected):
+        for trained in (first, second):
+            assert (trained.over, trained.said) == ([], [])
+            require_close(trained, losses, parameters, case)
+        assert first.losses == second.losses
+        for name, parameter in first.parameters.items():
+            assert torch.equal(parameter, second.parameters[name])
