@@ -29,7 +29,8 @@ from torch_models import WithLoss  # noqa: E402
 from report import Table  # noqa: E402
 
 COLUMNS = ("model", "ranks", "way", "budget_mib", "peak_mib", "seconds", "peak_ratio",
-           "time_ratio", "loss_difference")
+           "time_ratio", "loss_difference", "predicted_peak_mib", "predicted_peak_ratio",
+           "passes_seconds", "predicted_seconds", "predicted_time_ratio")
 MIB = 2**20
 WARM_STEPS, TIMED_STEPS = 2, 5
 
@@ -56,7 +57,8 @@ def made(name, small):
 
 
 def run(rank, name, small, ranks, way, budget):
-    """Peak in bytes, seconds of a step, losses."""
+    """Peak in bytes, seconds of a step and of its two passes, losses; of Lowtide also the peak and
+    the seconds of both passes that its plan predicts."""
     model, blocks, batch = made(name, small)
     mesh = init_device_mesh("cpu", (ranks,))
     generator = torch.Generator().manual_seed(rank)
@@ -75,12 +77,13 @@ def run(rank, name, small, ranks, way, budget):
         sharding = {"lowtide copies": "none", "lowtide shards": "full"}.get(way)
         model = lowtide.wrap(model, batches[0], budget=budget, optimizer=optimizer, mesh=mesh,
                              sharding=sharding, verbose=False, time_limit=10)
-    losses, seconds = [], []
+    losses, seconds, passes = [], [], []
 
     def step(given):
         begun = time.perf_counter()
         loss = model(*given)
         loss.backward()
+        passes.append(time.perf_counter() - begun)
         optimizer.step()
         optimizer.zero_grad()
         seconds.append(time.perf_counter() - begun)
@@ -88,15 +91,18 @@ def run(rank, name, small, ranks, way, budget):
 
     for given in batches[:-1]:
         step(given)
-    timed = statistics.median(seconds[WARM_STEPS:])
+    timed, of_passes = (statistics.median(some[WARM_STEPS:]) for some in (seconds, passes))
+    predicted = None
     if way.startswith("lowtide"):
-        lowtide.pytorch.wrap.session_of(model).release()
+        session = lowtide.pytorch.wrap.session_of(model)
+        predicted = lowtide.memory(model).planned_peak, session.predicted().seconds
+        session.release()
     gc.collect()
     held = sum(map(_bytes, [*model.parameters(), *model.buffers()])) + sum(
         _bytes(value) for state in optimizer.state.values() for value in state.values()
         if isinstance(value, torch.Tensor))
     peak, _, _ = profiled(lambda: step(batches[-1]))
-    return peak + held, timed, losses
+    return peak + held, timed, of_passes, losses, predicted
 
 
 def _checkpointed(forward):
@@ -113,8 +119,8 @@ def measured(arguments, name, ranks, way, budget=None):
         found = group.run(run, name, arguments.small, ranks, way, budget, timeout=900)
     finally:
         group.close()
-    peaks, seconds, losses = zip(*found)
-    return max(peaks), max(seconds), losses
+    peaks, seconds, passes, losses, predicted = zip(*found)
+    return max(peaks), max(seconds), max(passes), losses, predicted[0]
 
 
 def main():
@@ -136,18 +142,20 @@ def _compare(table, arguments, name, ranks):
 
     def add(way, budget=None):
         try:
-            peak, seconds, losses = base if way == "ddp" else measured(arguments, name, ranks, way,
-                                                                      budget)
+            peak, seconds, passes, losses, predicted = (
+                base if way == "ddp" else measured(arguments, name, ranks, way, budget))
         except AssertionError as error:
             if "InfeasibleError" not in str(error):
                 raise
-            table.add(name, ranks, way, budget / MIB, "", "no plan", "", "", "")
+            table.add(name, ranks, way, budget / MIB, "", "no plan", *[""] * 8)
             return
         peaks[way] = peak
-        difference = max(abs(loss - other) for mine, theirs in zip(losses, base[2])
+        difference = max(abs(loss - other) for mine, theirs in zip(losses, base[3])
                          for loss, other in zip(mine, theirs))
+        of_plan = ["", "", passes, "", ""] if predicted is None else [
+            predicted[0] / MIB, predicted[0] / peak, passes, predicted[1], predicted[1] / passes]
         table.add(name, ranks, way, "" if budget is None else budget / MIB, peak / MIB, seconds,
-                  peak / base[0], seconds / base[1], difference)
+                  peak / base[0], seconds / base[1], difference, *of_plan)
 
     for way in ("ddp", "ddp checkpoint", "fsdp", "fsdp checkpoint", "lowtide copies",
                 "lowtide shards"):

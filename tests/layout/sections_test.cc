@@ -54,6 +54,19 @@ TEST(Sections, HaveNoBorderWhereTheArenaLeavesRoom) {
   EXPECT_THAT(laid_out(three_outputs(0), 15).layout->borders, IsEmpty());
 }
 
+/// Seven bytes of outputs stay.
+TEST(Sections, NeedWhatIsHeldAfterwardsAndWhatIsTakenThen) {
+  for (const auto& [after, needed] : {std::pair(0, 15), std::pair(8, 15), std::pair(100, 107)}) {
+    const Graph graph = three_outputs(after);
+    EXPECT_EQ(needed_bytes(graph, laid_out(graph, 15)), needed);
+  }
+  const Graph graph = three_outputs(8);
+  Plan whole = keep_all(graph);
+  whole.layout = assign_addresses(graph, whole, {.alignment = 1});
+  EXPECT_THAT(whole.layout->borders, IsEmpty());
+  EXPECT_EQ(needed_bytes(graph, whole), 15 + 8);
+}
+
 /// Five values of 4 bytes fill the arena, and then an output of 5 follows: a border at its end
 /// would waste 3 of the bytes below, and a higher border fits.
 TEST(Sections, HaveABorderThatSuitsWhatLiesOnEitherSide) {

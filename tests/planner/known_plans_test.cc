@@ -6,6 +6,8 @@
 #include <array>
 #include <random>
 
+#include "graph/handed_out.h"
+#include "layout/sections.h"
 #include "plan/replay.h"
 #include "plan/verify.h"
 #include "support/random_graph.h"
@@ -71,6 +73,27 @@ TEST(KnownPlans, AnswerWhereASearchFindsNothing) {
   ASSERT_TRUE(found.plan);
   expect_sound(graph, found);
   EXPECT_TRUE(found.message.empty());
+}
+
+/// Of a plan that is made for more than its arena, the outputs may end so high that less is left.
+TEST(KnownPlans, AnswerOnlyWhereTheyLeaveWhatIsNeededAfterwards) {
+  int answered = 0, refused = 0;
+  for (unsigned seed = 0; seed < 30; ++seed) {
+    const Graph drawn = testing::random_graph(seed);
+    const Bytes peak = keep_all_reference(drawn).peak_bytes;
+    const Graph graph = with_after_bytes(drawn, peak / 3);
+    KnownPlans known;
+    known.best(graph, planned(graph, "keep-all", peak * 2));
+    for (int percent = 100; percent < 140; percent += 5) {
+      Planned nothing;
+      nothing.budget_bytes = peak * percent / 100;
+      const Planned found = known.best(graph, nothing);
+      (found.plan ? answered : refused) += 1;
+      if (found.plan) EXPECT_LE(layout::needed_bytes(graph, *found.plan), nothing.budget_bytes);
+    }
+  }
+  EXPECT_GT(answered, 0);
+  EXPECT_GT(refused, 0);
 }
 
 }  // namespace

@@ -119,7 +119,7 @@ class _LayoutChoice:
             if best is None or predicted < seconds:
                 best, seconds = layout, predicted
         if best is None:
-            raise min(failures, key=lambda failure: getattr(failure, "smallest_budget", None) or math.inf)
+            raise min(failures, key=_smallest_budget)
         return best
 
     def briefly(self, settings: Settings) -> Settings:
@@ -146,6 +146,11 @@ class _LayoutChoice:
             return session.predicted().seconds
         finally:
             session.forget()
+
+
+def _smallest_budget(failure: InfeasibleError) -> float:
+    """That it names, where it does."""
+    return getattr(failure, "smallest_budget", None) or math.inf
 
 
 def _with_parameters(optimizer, counted: Mapping[torch.Tensor, torch.Tensor]):

@@ -28,6 +28,7 @@ from ..plans.planning import (
     price,
 )
 from ..plans.slower import Slower
+from ..shards.step_time import overlapped_cost
 from ..stash import Stash
 from .dropped_results import DroppedResults
 from .executor_values import ExecutorValues
@@ -217,6 +218,12 @@ class Region:
     def least_bytes(self) -> int:
         """What a step takes by the plan that needs the fewest bytes."""
         return self.plans.least_bytes
+
+    def step_cost(self, plan: Plan) -> float:
+        """How long both passes take by the plan. Collectives count as far as no op hides them."""
+        layout = self._settings.layout
+        return plan.cost if layout is None else overlapped_cost(self.priced.graph, plan,
+                                                                layout.costs)
 
     def cost(self, plan: Plan) -> float:
         """Of the plan, with the time that parameters take to leave before it and to come back

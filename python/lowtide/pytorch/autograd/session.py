@@ -391,7 +391,7 @@ class Session:
     def predicted(self) -> PredictedTime:
         """How long a step is to take."""
         regions = self._steps.of(self._graphs.latest)
-        planned = sum(self._step_plans.known(region).cost for region in regions)
+        planned = sum(region.step_cost(self._step_plans.known(region)) for region in regions)
         kept = sum((region.plain or region).priced.keep_all_cost for region in regions)
         return PredictedTime(_MICROSECOND * planned, _MICROSECOND * kept)
 

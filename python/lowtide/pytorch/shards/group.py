@@ -29,6 +29,12 @@ _keys = itertools.count()
 GROUPS: dict[str, Group] = {}
 
 
+class _Parted(Error):
+    """Ranks have met for different things."""
+
+    __module__, __qualname__ = "lowtide", Error.__qualname__
+
+
 class Group:
     """All ranks of ``mesh``, which has one dimension.
 
@@ -86,8 +92,9 @@ class Group:
         try:
             yield
         except Exception as error:
-            with contextlib.suppress(Exception):  # the others are told, or gone
-                self.meet(f"fail to {what}: {type(error).__name__}")
+            if not isinstance(error, _Parted):  # which all ranks know of
+                with contextlib.suppress(Exception):  # the others are told, or gone
+                    self.meet(f"fail to {what}: {type(error).__name__}")
             raise
 
     def meet(self, what: str, about: str = "", *numbers: int) -> list[tuple[int, ...]]:
@@ -99,15 +106,15 @@ class Group:
         headers = [_HEADER.unpack(header) for header in self._all(mine)]
         words = [name.rstrip(b"\0").decode(errors="replace") for name, *_ in headers]
         if len(set(words)) > 1:
-            raise Error(f"the ranks do not do the same: {_by_rank(words)}. Give all ranks batches "
-                        f"of the same sizes, and have them call the model, backward() and "
-                        f"lowtide.wrap equally often and in the same order (drop_last=True of a "
-                        f"DataLoader leaves a smaller last batch out)")
+            raise _Parted(f"the ranks do not do the same: {_by_rank(words)}. Give all ranks "
+                          f"batches of the same sizes, and have them call the model, backward() "
+                          f"and lowtide.wrap equally often and in the same order (drop_last=True "
+                          f"of a DataLoader leaves a smaller last batch out)")
         digests = [digest for _, digest, *_ in headers]
         if len(set(digests)) > 1:
-            raise Error(f"the ranks are about to {words[0]}, but not the same: "
-                        f"{_odd_ones_out(digests)}. All ranks need the same model, sizes of "
-                        f"batches, versions and arguments of lowtide.wrap")
+            raise _Parted(f"the ranks are about to {words[0]}, but not the same: "
+                          f"{_odd_ones_out(digests)}. All ranks need the same model, sizes of "
+                          f"batches, versions and arguments of lowtide.wrap")
         return [tuple(found[:len(numbers)]) for _, _, *found in headers]
 
     def largest(self, what: str, about: str = "", *numbers: int) -> list[int]:

@@ -25,8 +25,8 @@ def with_collectives(joint: fx.GraphModule, num_fwd_outputs: int, roles: Sequenc
     first use; gradients of parameters become the mean over all ranks, in a shard where the
     parameter is in one.
 
-    Roles and names are by primal; a parameter that is not trained is a buffer. A collective stands where what it reads is complete, in two ops,
-    one that starts it and one that waits for it.
+    Roles and names are by primal; a parameter that is not trained is a buffer. A collective stands
+    where what it reads is complete, in two ops, one that starts it and one that waits for it.
     """
     primals = placeholders(joint, "primals")
     results = list(joint.graph.output_node().args[0])
