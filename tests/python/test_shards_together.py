@@ -1,0 +1,133 @@
+"""Ranks that do, keep or want different things, and budgets that change, with a mesh."""
+
+import lowtide
+import pytest
+import torch
+from shards_cases import (
+    Layers,
+    adam,
+    batches,
+    distributed,
+    made,
+    mesh_of,
+    parameters_of,
+    trained,
+    wrapped,
+)
+from torch import nn
+
+pytestmark = pytest.mark.cpu_only("Gloo sends memory of the host")
+
+
+def budgets_changed(rank, ranks):
+    """Losses beside those of DDP, and measured peaks beside budgets."""
+    model, optimizer = wrapped("gpt", rank, ranks, sharding="full", budget=None)
+    plain, stepped = distributed("gpt", "ddp", ranks)
+    given, found, peaks = batches("gpt", rank, 8), [], []
+    found += trained(model, optimizer, given[:2])
+    with pytest.raises(lowtide.InfeasibleError) as refused:
+        lowtide.set_budget(model, 1)
+    for budget in (refused.value.smallest_budget, "80%", None):
+        lowtide.set_budget(model, budget)
+        found += trained(model, optimizer, given[len(found):len(found) + 2])
+        memory = lowtide.memory(model)
+        peaks.append((memory.measured_peak, memory.budget))
+    return found, trained(plain, stepped, given), peaks
+
+
+def test_a_budget_changes_on_all_ranks_together(two):
+    for found, expected, peaks in two.run(budgets_changed, 2):
+        assert found == pytest.approx(expected, rel=1e-5)
+        assert all(budget is None or peak <= budget for peak, budget in peaks)
+
+
+def alone(rank, ranks, what):
+    """What all ranks say where only the first one does something, and the others go on."""
+    model, optimizer = wrapped("layers", rank, ranks, sharding="full", budget=None)
+    given = batches("layers", rank, 5)
+    trained(model, optimizer, given[:2])
+    with pytest.raises(lowtide.Error) as refused:
+        if rank > 0:
+            trained(model, optimizer, given[2:])
+        elif what == "evaluate":
+            with torch.no_grad():
+                model(*given[2])
+        elif what == "set a budget":
+            lowtide.set_budget(model, "70%")
+        else:
+            for batch in given[2:]:
+                model(*batch)
+    return str(refused.value)
+
+
+@pytest.mark.parametrize("what", ["evaluate", "set a budget", "begin a step"])
+def test_what_one_rank_does_alone_is_an_error_of_all(two, what):
+    for message in two.run(alone, 2, what):
+        assert what in message and "ranks 0" in message and "ranks 1" in message
+
+
+def wrapped_with_other_inputs(rank, ranks):
+    model = made("layers")
+    x, targets = batches("layers", rank)[0]
+    with pytest.raises(Exception) as refused:
+        lowtide.wrap(model, (x[:, rank:], targets), optimizer=adam(model), mesh=mesh_of(ranks),
+                     sharding="full", cache=False, time_limit=0.3)
+    return str(refused.value)
+
+
+def test_a_rank_that_cannot_wrap_ends_wrap_on_all(two):
+    first, second = two.run(wrapped_with_other_inputs, 2)
+    assert "ranks 1 fail to wrap the model" in first
+    assert "reduction dim" in second
+
+
+class WithScores(Layers):
+    def forward(self, x, targets):
+        for layer in self.layers[:-1]:
+            x = torch.tanh(layer(x))
+        scores = self.layers[-1](x)
+        return nn.functional.cross_entropy(scores, targets), scores
+
+
+def keeping(rank, ranks, keeps):
+    """Trained where the first rank may keep results and gradients of all steps."""
+    torch.manual_seed(3)
+    model = WithScores()
+    optimizer, given, kept = adam(model), batches("layers", rank, 6, rows=64), []
+    model = lowtide.wrap(model, given[0], "100%", optimizer=optimizer, mesh=mesh_of(ranks),
+                         sharding="full", cache=False, time_limit=0.3)
+    losses = []
+    for batch in given:
+        loss, scores = model(*batch)
+        loss.backward()
+        if keeps and rank == 0:
+            kept.append((scores, [parameter.grad for parameter in model.parameters()]))
+        optimizer.step()
+        optimizer.zero_grad()
+        losses.append(loss.item())
+    return losses, parameters_of(model)
+
+
+def test_ranks_may_keep_different_results_and_gradients(two):
+    for (losses, parameters), (others, same) in zip(two.run(keeping, 2, True),
+                                                    two.run(keeping, 2, False)):
+        assert losses == others
+        assert all(torch.equal(parameter, same[name]) for name, parameter in parameters.items())
+
+
+def frozen(rank, ranks, kind):
+    """The largest parameter of the model is not trained."""
+    model = made("layers")
+    model.layers[1].weight.requires_grad_(False)
+    optimizer = adam(model)
+    if kind == "ddp":
+        model = nn.parallel.DistributedDataParallel(model, find_unused_parameters=True)
+    else:
+        model = lowtide.wrap(model, batches("layers", rank)[0], optimizer=optimizer,
+                             mesh=mesh_of(ranks), sharding=kind, cache=False, time_limit=0.3)
+    return trained(model, optimizer, batches("layers", rank))
+
+
+def test_frozen_parameters_lie_in_shards_too(two):
+    for found, expected in zip(two.run(frozen, 2, "full"), two.run(frozen, 2, "ddp")):
+        assert found == pytest.approx(expected, rel=1e-5)
