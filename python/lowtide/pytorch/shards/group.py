@@ -123,6 +123,9 @@ class Group:
 
     def as_on_first(self, tensors: Iterable[torch.Tensor]) -> None:
         """Each of these has the elements that the first rank has."""
+        tensors = list(tensors)
+        self.meet("begin with the same tensors",
+                  str([(tensor.dtype, tensor.shape) for tensor in tensors]))
         with torch.no_grad():
             for tensor in tensors:
                 dense = tensor.detach().contiguous()
