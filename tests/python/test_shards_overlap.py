@@ -115,7 +115,6 @@ def test_collectives_overlap_other_ops(case, ranks, sharding, bucket, updates):
         assert found.arena_bytes == plan.arena_bytes
         # In another order the same costs have another rounding error.
         assert found.cost <= plan.cost * (1 + 1e-12)
-        require_times_of_lanes(graph, plan, found)
         assert len(found.actions) <= len(plan.actions)
         require_times_of_lanes(graph, plan, found)
         before, after = before + sum(distances(graph, plan)), after + sum(distances(graph, found))
