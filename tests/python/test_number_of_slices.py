@@ -5,6 +5,8 @@ import random
 import lowtide
 import pytest
 import torch
+from lowtide.pytorch.capture import from_joint
+from lowtide.pytorch.dynamo import joint_trace
 from lowtide.pytorch.wrap import session_of
 from on_device import DEVICE
 from slices_cases import ROWS, Wide, needed_bytes, number_of_slices, tokens
@@ -158,3 +160,25 @@ def test_auto_says_what_the_smallest_needs_where_none_fits():
         lowtide.wrap(Wide().to(DEVICE), inputs, 1000, slices="auto", optimizer="none",
                      time_limit=0.3)
     assert refused.value.smallest_budget == needed_bytes(Wide().to(DEVICE), inputs, 4)
+
+
+def test_a_budget_that_was_there_before_captures_nothing_again(monkeypatch):
+    captured = []
+
+    def counted(*arguments, **named):
+        captured.append(named["name"])
+        return from_joint(*arguments, **named)
+
+    monkeypatch.setattr(joint_trace, "from_joint", counted)
+    inputs = torch.randn(64, 128, device=DEVICE)
+    model = nn.Sequential(*(layer for _ in range(4) for layer in (nn.Linear(128, 128), nn.ReLU(),
+                                                                  nn.Dropout(0.1)))).to(DEVICE)
+    low, high = needed_bytes(model, inputs, 2), needed_bytes(model, inputs, 1)
+    chosen = wrapped_in(model, inputs, high, "auto")
+    for budget in (low, high, low):
+        chosen.budget = budget
+    assert session_of(chosen).planned[0].stashes.found
+    known = len(captured)
+    for budget in (high, low):
+        chosen.budget = budget
+    assert len(captured) == known > 2

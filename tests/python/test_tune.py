@@ -55,8 +55,8 @@ def keep_all_peak():
 @pytest.fixture(name="as_predicted")
 def runs_take_what_is_predicted(monkeypatch):
     """So that no time of this machine decides."""
-    def measured(model, inputs, budget, combination, settings, updates):
-        found = trial.planned(model, inputs, budget, combination, settings)
+    def measured(model, inputs, budget, combination, settings, updates, module=None):
+        found = trial.planned(model, inputs, budget, combination, settings).found
         return trial.Measured(found.seconds, found.peak, budget)
 
     monkeypatch.setattr("lowtide.pytorch.tune.searches.measured", measured)
@@ -78,8 +78,9 @@ def test_the_first_is_the_best_of_all_combinations(share, ways, whole, as_predic
     budget = int(share * whole)
     found = lowtide.tune(model, inputs, budget, optimizer=optimizer, **{**QUICK, "ways": ways})
     settings = {"optimizer": optimizer, "time_limit": QUICK["time_limit"], "verbose": False}
-    seconds = [one.seconds for combination in combinations(Allowed((), ways), ROWS, can_fuse=True)
-               if (one := trial.planned(model, inputs, budget, combination, settings)).fits]
+    seconds = [one.found.seconds
+               for combination in combinations(Allowed((), ways), ROWS, can_fuse=True)
+               if (one := trial.planned(model, inputs, budget, combination, settings)).found.fits]
     assert found.best.seconds <= 1.02 * min(seconds)
     assert all(one.peak <= budget for one in found.ranked if one.fits)
 
@@ -101,7 +102,7 @@ def test_a_run_leaves_model_and_optimizer_as_they_were(updates, whole):
 def test_what_is_compared_updates_alike(whole, monkeypatch):
     run = []
 
-    def measured(model, inputs, budget, combination, settings, updates):
+    def measured(model, inputs, budget, combination, settings, updates, module=None):
         run.append((combination.fused_update, updates))
         return trial.Measured(0.1, budget, budget)
 
@@ -187,7 +188,7 @@ def test_ctrl_c_ends_with_those_that_were_tried(whole, as_predicted, monkeypatch
 
 
 def test_one_that_exceeds_the_budget_when_run_is_not_the_first(whole, monkeypatch):
-    def too_much(model, inputs, budget, combination, settings, updates):
+    def too_much(model, inputs, budget, combination, settings, updates, module=None):
         is_plain = combination == Combination()
         return trial.Measured(1.0, 2 * budget if is_plain else budget, budget)
 

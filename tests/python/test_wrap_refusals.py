@@ -9,6 +9,7 @@ import lowtide
 import pytest
 import torch
 from lowtide import _core
+from lowtide.pytorch.common.module_state import unchanged
 from on_device import DEVICE, seeded
 from torch import nn
 from wrap_cases import IMAGES, ROWS, Convolutions, Randomly, built, loss_of, same, train
@@ -227,3 +228,13 @@ def test_a_second_backward_pass_without_retaining():
     loss.backward()
     with pytest.raises(RuntimeError, match="backward through the graph a second time"):
         loss.backward()
+
+
+@pytest.mark.parametrize("kept", [dict, list])
+def test_tensors_that_a_module_exchanges_in_a_container_are_put_back(kept):
+    model, before = torch.nn.Linear(2, 2), torch.zeros(3)
+    model.seen = {"x": before} if kept is dict else [before]
+    with unchanged(model):
+        model.seen["x" if kept is dict else 0] = torch.ones(3)
+    (after,) = model.seen.values() if kept is dict else model.seen
+    assert after is before

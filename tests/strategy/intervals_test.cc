@@ -252,6 +252,17 @@ TEST(Intervals, MoreRoundsNeverCostMore) {
 
 TEST(Intervals, EndsWhenTheUserSaysSo) { testing::expect_end_when_user_says_so("intervals"); }
 
+TEST(Intervals, ALimitOfWorkEndsIt) {
+  const Graph graph = testing::chain_graph(800);
+  const Strategy& intervals = find_strategy("intervals");
+  const StrategyOptions options = default_options(intervals);
+  Control control = Control::by_work(0.01);
+  const Decision decision =
+      intervals.decide({graph, share_of_peak(graph, 0.2), options, control});
+  EXPECT_EQ(decision.outcome, Outcome::stopped);
+  EXPECT_GE(control.used_seconds(), 0.01);
+}
+
 TEST(Intervals, RefusesNoIntervals) {
   const Graph graph = testing::chain_graph(3);
   Control control;

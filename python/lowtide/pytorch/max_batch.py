@@ -60,6 +60,23 @@ def max_batch(
     is raised as it is, with a note that names the size that was tried and the largest that fitted;
     ``largest_batch`` of the error is the Batch of the latter, or None.
     """
+    return search_largest(make_step, budget, None, start=start, limit=limit, report=report,
+                          verbose=verbose, **settings)
+
+
+def search_largest(
+    make_step: Callable[[int], tuple[torch.nn.Module, object]],
+    budget: int | str,
+    note: Callable[[int, torch.nn.Module], None] | None,
+    *,
+    start: int = 1,
+    limit: int = 1 << 20,
+    report: Callable[[str], None] | None = None,
+    verbose: bool = True,
+    **settings,
+) -> Batch:
+    """As ``max_batch``. ``note``: is told of each size that fits, with the module that was planned
+    and run."""
     start, limit = checked_count("start", start, 1), checked_count("limit", limit, 1)
     if start > limit:
         raise InputError(f"start must be at most limit, which is {limit}, not {start}")
@@ -70,7 +87,7 @@ def max_batch(
         raise InputError("max_batch wants a budget in bytes: a share of what a step takes grows "
                          "with the batch, so that every batch would fit")
     settings |= {"budget": parsed, "report": report, "verbose": verbose}
-    search = _Search(make_step, settings, report or (say if verbose else None))
+    search = _Search(make_step, settings, report or (say if verbose else None), note)
     try:
         search.run(start, limit)
     except KeyboardInterrupt:
@@ -85,8 +102,9 @@ class _Search:
     """``largest``: the largest size that was run within the budget, and its memory. ``too_large``:
     the smallest that does not fit. ``reason``: why it does not."""
 
-    def __init__(self, make_step, settings: Mapping, report):
+    def __init__(self, make_step, settings: Mapping, report, note):
         self._make_step, self._settings, self._report = make_step, settings, report
+        self._note = note
         self.largest: tuple[int, Memory] | None = None
         self.too_large: int | None = None
         self.reason: Exception | None = None
@@ -169,6 +187,8 @@ class _Search:
         session = session_of(wrapped)
         if isinstance(session, Session):
             self._needs[size] = session.least_bytes()
+        if self._note is not None:
+            self._note(size, wrapped)
         return memory
 
     def _say(self, message: str) -> None:

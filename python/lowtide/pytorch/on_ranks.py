@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -129,23 +130,32 @@ class _LayoutChoice:
 
     def _predicted(self, layout: GraphLayout) -> float:
         """Seconds of a step. Raises InfeasibleError."""
-        self.settings.say(f"planning with {len(layout.shards)} parameters in shards, and up to "
-                          f"{layout.bucket_bytes} bytes in one collective")
-        counted = counted_parameters(self.model, layout)
-        settings = dataclasses.replace(
-            self.briefly(self.settings), layout=layout, when_infeasible="error",
-            optimizer=_with_parameters(self.settings.optimizer, counted))
-        _, session = self.wrapped(self.model, self.example_inputs, settings, ModelOnRanks(
-            self.group, None, lambda: counted.values()))
-        try:
+        with planned_as_it_is(self.model, self.example_inputs, self.briefly(self.settings),
+                              self.group, layout, self.wrapped) as session:
             if not session.has_plans:
                 return float("inf")
             if self.settings.budget.share is not None:
                 budget = Budget.parse(session.budget_bytes)
                 self.settings = dataclasses.replace(self.settings, budget=budget)
             return session.predicted().seconds
-        finally:
-            session.forget()
+
+
+@contextlib.contextmanager
+def planned_as_it_is(model: torch.nn.Module, example_inputs: object, settings: Settings,
+                     group: Group, layout: GraphLayout, wrapped: Wrapped) -> Iterator[Any]:
+    """The session of a step by this layout, while it lasts, although no parameter moves. Raises
+    InfeasibleError where no plan fits."""
+    settings.say(f"planning with {len(layout.shards)} parameters in shards, and up to "
+                 f"{layout.bucket_bytes} bytes in one collective")
+    counted = counted_parameters(model, layout)
+    settings = dataclasses.replace(settings, layout=layout, when_infeasible="error",
+                                   optimizer=_with_parameters(settings.optimizer, counted))
+    _, session = wrapped(model, example_inputs, settings,
+                         ModelOnRanks(group, None, lambda: counted.values()))
+    try:
+        yield session
+    finally:
+        session.forget()
 
 
 def _smallest_budget(failure: InfeasibleError) -> float:

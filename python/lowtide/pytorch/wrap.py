@@ -198,19 +198,20 @@ def _planned(model: torch.nn.Module, example_inputs, settings: Settings, mesh: D
         if dynamic_shapes is not None:
             raise InputError("dynamic_shapes is not for a mesh yet: leave one of them out")
         return wrapped_on_ranks(model, example_inputs, settings, mesh, sharding,
-                                functools.partial(_wrapped, None))
+                                functools.partial(planned_module, None))
     if sharding is not None:
         raise InputError(f"sharding={sharding!r} needs a mesh, or a model that is within "
                          f"DistributedDataParallel: give mesh, or leave sharding out where there "
                          f"is one process")
-    planned, _ = _wrapped(dynamic_shapes, model, example_inputs, settings)
+    planned, _ = planned_module(dynamic_shapes, model, example_inputs, settings)
     return planned
 
 
-def _wrapped(dynamic_shapes: Mapping | Sequence | None, model: torch.nn.Module, example_inputs,
-             settings: Settings, on_ranks: ModelOnRanks | None = None
-             ) -> tuple[torch.nn.Module, Session | InductorMode]:
-    """The planned module, whose step is planned for the example inputs where there are any."""
+def planned_module(dynamic_shapes: Mapping | Sequence | None, model: torch.nn.Module,
+                   example_inputs, settings: Settings, on_ranks: ModelOnRanks | None = None
+                   ) -> tuple[torch.nn.Module, Session | InductorMode]:
+    """The planned module, whose step is planned for the example inputs where there are any, and
+    what knows its plans."""
     if settings.offload is not None and settings.offload.parameters:
         require_memory_of_their_own(model.named_parameters())
     ranges = SizeRanges.parse(dynamic_shapes, model.forward, type(model).__name__)

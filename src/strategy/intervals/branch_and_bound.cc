@@ -4,6 +4,15 @@
 #include <utility>
 
 namespace lowtide::strategy::intervals {
+namespace {
+
+/// Of looking for a conflict: for each value, and for each stage.
+constexpr double kPerValue = 20;
+constexpr double kPerStage = 2;
+/// Of what is made for a run, for each stage.
+constexpr double kPerStageOfRun = 20;
+
+}  // namespace
 
 Starts all_starts(const remat::StageGraph& graph) {
   Starts starts(graph.num_stages());
@@ -25,6 +34,7 @@ Branched BranchAndBound::run(remat::EventPlan& plan, const Starts& starts, const
   found_.cost = effort.cost_below;
   conflicts_ = 0;
   ended_ = false;
+  control.count(kPerStageOfRun * static_cast<double>(starts.size()));
   explore();
   found_.complete = !ended_;
   return std::move(found_);
@@ -74,6 +84,7 @@ void BranchAndBound::try_each(const Choice& choice) {
 /// Nothing when one cannot be resolved.
 std::optional<BranchAndBound::Choice> BranchAndBound::choose() {
   const remat::Timeline& memory = plan_->memory();
+  control_->count(plan_->take_work() + kPerStage * graph_.num_stages());
   std::optional<Choice> best;
   int worst = memory.over_after(0);
   for (int stage = 0; stage < graph_.num_stages(); ++stage) {
@@ -91,6 +102,7 @@ std::optional<BranchAndBound::Choice> BranchAndBound::choose() {
 
 std::optional<BranchAndBound::Choice> BranchAndBound::choice_in(int stage) {
   ++conflicts_;
+  control_->count(kPerValue * graph_.num_values());
   const Conflict conflict = conflict_in(graph_, *plan_, stage);
   Choice choice{open_ways(conflict)};
   Bytes most = 0;

@@ -54,10 +54,21 @@ def _put_back(module: torch.nn.Module, attributes: dict) -> None:
         del module.__dict__[name]
     for name, (value, content) in attributes.items():
         module.__dict__[name] = value
-        if content is None or value == content:
+        if content is None or _has_the_same(value, content):
             continue
         value.clear()
         if isinstance(value, list):
             value.extend(content)
         else:
             value.update(content)
+
+
+def _has_the_same(value, content) -> bool:
+    """By identity: tensors of other shapes have no common answer to whether they are equal."""
+    if isinstance(value, set):
+        return value == content
+    parts = [list(one.items()) if isinstance(one, dict) else [(None, part) for part in one]
+             for one in (value, content)]
+    return len(parts[0]) == len(parts[1]) and all(
+        key == other_key and part is other
+        for (key, part), (other_key, other) in zip(*parts))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -16,7 +17,8 @@ from ..common.inputs import arguments_of, tensors_in
 from ..common.one_trace import ONE_TRACE_AT_A_TIME
 from ..common.precision import require_precision
 from ..dynamo.transformers_masks import known_masks_of_fake_call
-from .configuration import inputs_for, is_configuration, model_of
+from .configuration import is_configuration, model_of, shortly
+from .example_batch import HOW_TO_GIVE_INPUTS, ExampleBatch, batch_for
 from .fake_step import FakeStep, fake_step
 from .op_peaks import OpPeaks
 from .plan_of_step import with_plan
@@ -39,8 +41,12 @@ def estimate_model(
     require_precision(precision)
     limit = None if budget is None else Budget.parse(budget)
     seconds = checked_seconds(time_limit, zero_is_none=True)
+    made: ExampleBatch | None = None
     if is_configuration(subject):
-        subject, example_inputs = _made(subject, example_inputs, batch, length)
+        subject = model_of(subject)
+        if example_inputs is None:
+            made = batch_for(subject, batch, length)
+            example_inputs = made.inputs
     elif example_inputs is None:
         raise InputError("an estimate of a model needs example_inputs: a tuple, a dict by name, or "
                          "one tensor; on the device meta they take no memory")
@@ -49,9 +55,11 @@ def estimate_model(
     step = fake_step(model, arguments, named, optimizer, precision)
     op_peaks = _op_peaks(model, arguments, named, measure)
     forward = model.forward if isinstance(model, torch.nn.Module) else model
-    with known_masks_of_fake_call(forward, arguments, named), ONE_TRACE_AT_A_TIME:
+    with (known_masks_of_fake_call(forward, arguments, named), ONE_TRACE_AT_A_TIME,
+          _refusals_of(made, _name_of(model))):
         traced = trace_step(step, op_peaks)
-    found = _told(_name_of(model), step, traced, op_peaks)
+    notes = [*_notes(op_peaks), *(made.notes if made is not None else ())]
+    found = _told(_name_of(model), step, traced, notes)
     if limit is None or limit.is_unlimited:
         return found
     with step.context():
@@ -60,10 +68,20 @@ def estimate_model(
     return with_plan(found, graph, limit, optimizer, parameters, seconds)
 
 
-def _made(configuration: Any, example_inputs: object, batch: int,
-          length: int | None) -> tuple[torch.nn.Module, object]:
-    model = model_of(configuration)
-    return model, inputs_for(model, batch, length) if example_inputs is None else example_inputs
+@contextlib.contextmanager
+def _refusals_of(made: ExampleBatch | None, name: str) -> Iterator[None]:
+    """Errors of a step with a batch that was made here, with what the user can do. Others are the
+    user's own."""
+    try:
+        yield
+    except InputError:
+        raise
+    except Exception as error:
+        if made is None:
+            raise
+        raise InputError(f"{name} does not run on the batch that an estimate makes for it, of "
+                         f"{', '.join(made.inputs)} ({type(error).__name__}: {shortly(error)}): "
+                         f"{HOW_TO_GIVE_INPUTS}") from error
 
 
 def _op_peaks(model: Callable, arguments, named, measure: bool | None) -> OpPeaks | None:
@@ -76,12 +94,12 @@ def _op_peaks(model: Callable, arguments, named, measure: bool | None) -> OpPeak
                          if tensor.device.type != "meta"), "cpu"))
 
 
-def _told(name: str, step: FakeStep, traced: TracedStep, op_peaks: OpPeaks | None) -> Estimate:
+def _told(name: str, step: FakeStep, traced: TracedStep, notes: list[str]) -> Estimate:
     return Estimate(
         name=name, parameters=sum(parameter.numel() for parameter in step.parameters),
         whole=traced.whole, by_layer=traced.by_layer, by_kind=traced.by_kind,
         at_peak=traced.at_peak, peak_op=traced.peak.op, peak_phase=traced.peak.phase,
-        notes=_notes(op_peaks))
+        notes=notes)
 
 
 def _notes(op_peaks: OpPeaks | None) -> list[str]:

@@ -194,7 +194,8 @@ def _refusals() -> Iterator[None]:
             UnsupportedOperatorException) as error:
         raise InputError(f"the step cannot be estimated, as {error.func} gives what depends on the "
                          f"values of tensors, and an estimate has none: leave out what asks for "
-                         f"them, such as masks of padding") from error
+                         f"them, such as masks of padding; or run a step, and see model.memory of "
+                         f"model = lowtide.wrap(model, inputs)") from error
     except AssertionError as error:
         if "convert all Tensors to FakeTensors" not in str(error):
             raise

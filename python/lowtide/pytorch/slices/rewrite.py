@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import operator
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -24,14 +25,15 @@ def rewritten(joint: fx.GraphModule, num_fwd_outputs: int, marks: Marks,
     The backward pass begins with the slice that the forward pass ended with.
     """
     writer = _Writer(joint, marks, _borders(marks.size, slices))
-    nodes = [node for node in joint.graph.nodes if node in marks.stages]
+    by_stage = collections.defaultdict(list)
+    for node in joint.graph.nodes:
+        if node in marks.stages:
+            by_stage[marks.stages[node]].append(node)
     returned, gradients = _results(joint, num_fwd_outputs)
-    last = max(marks.stages.values(), default=-1)
-    for stage in range(last + 1):
+    for stage in range(max(by_stage, default=-1) + 1):
         if stage == marks.backward:
             writer.whole_of(returned)
-        writer.add_stage([node for node in nodes if marks.stages[node] == stage],
-                         backwards=stage >= marks.backward)
+        writer.add_stage(by_stage[stage], backwards=stage >= marks.backward)
     return writer.module([*returned, *gradients])
 
 

@@ -80,10 +80,18 @@ Captured = TypeVar("Captured")
 
 @dataclasses.dataclass(frozen=True)
 class Stashes(Generic[Captured]):
-    """Those of a joint graph; ``captured_with``: the graph with some of them."""
+    """Those of a joint graph. ``capture``: the graph with some of them."""
 
     found: tuple[Stash, ...]
-    captured_with: Callable[[Sequence[Stash]], Captured]
+    capture: Callable[[Sequence[Stash]], Captured]
+    _known: dict[frozenset[str], Captured] = dataclasses.field(default_factory=dict)
+
+    def captured_with(self, chosen: Sequence[Stash]) -> Captured:
+        """The graph with these. It is captured once, as each change of a budget compares anew."""
+        names = frozenset(stash.name for stash in chosen)
+        if names not in self._known:
+            self._known[names] = self.capture(chosen)
+        return self._known[names]
 
     @property
     def exact(self) -> tuple[Stash, ...]:

@@ -12,7 +12,7 @@ from ..common.stash_kinds import changes_gradients
 @dataclasses.dataclass(frozen=True)
 class Combination:
     """Settings as of ``wrap``. ``micro_batches``: in how many parts of a batch the gradients are
-    added up."""
+    added up. ``sharding``: of the ranks of a mesh; None: in this process alone."""
 
     precision: str | None = None
     micro_batches: int = 1
@@ -20,19 +20,21 @@ class Combination:
     slices: int | str = 1
     offload: Offload | None = None
     fused_update: bool = False
+    sharding: str | None = None
 
     @property
     def settings(self) -> dict[str, Any]:
         """For ``wrap``, those that differ from its defaults."""
         defaults = Combination()
-        fields = ("precision", "stash", "slices", "offload", "fused_update")
+        fields = ("precision", "stash", "slices", "offload", "fused_update", "sharding")
         return {name: getattr(self, name) for name in fields
                 if getattr(self, name) != getattr(defaults, name)}
 
     @property
     def changes(self) -> int:
         """In how much it differs from training as it is."""
-        return len(self.settings) + (self.micro_batches > 1)
+        changed = {name: value for name, value in self.settings.items() if value != "none"}
+        return len(changed) + (self.micro_batches > 1)
 
     @property
     def label(self) -> str:
@@ -47,6 +49,8 @@ class Combination:
             parts.append(f"offload to {self.offload.to}")
         if self.fused_update:
             parts.append("fused update")
+        if self.sharding is not None:
+            parts.append(f"sharding {self.sharding}")
         return ", ".join(filter(None, parts)) or "as it is"
 
     @property
@@ -66,6 +70,8 @@ class Combination:
     def code(self, budget: int) -> str:
         """What a person writes to train so."""
         arguments = [f"{name}={_as_written(value)}" for name, value in self.settings.items()]
+        if self.sharding is not None:
+            arguments.append("mesh=mesh")
         text = ", ".join(["model", "inputs", f"budget={budget}", "optimizer=optimizer", *arguments])
         wrapped = f"model = lowtide.wrap({text})"
         if self.micro_batches == 1:

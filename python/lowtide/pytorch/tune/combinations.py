@@ -14,6 +14,8 @@ from .combination import Combination
 
 #: Ways that have only to be allowed.
 _WAYS = ("micro_batches", "slices", "fused_update")
+#: Of the parameters on the ranks of a mesh, from many bytes on each rank to few.
+SHARDINGS = ("none", "gradients", "full")
 #: Numbers of micro-batches that are tried.
 _MICRO_BATCHES = (1, 2, 4, 8, 16)
 
@@ -21,15 +23,17 @@ _MICRO_BATCHES = (1, 2, 4, 8, 16)
 @dataclasses.dataclass(frozen=True)
 class Allowed:
     """``precisions``: beside that of the model. ``ways``: names of ``_WAYS``. ``stashes``: kinds
-    that lose something. ``offload``: where values may move. Raises InputError."""
+    that lose something. ``offload``: where values may move. ``shardings``: on the ranks of a mesh.
+    Raises InputError."""
 
     precisions: Sequence[str] = ("bf16",)
     ways: Sequence[str] = _WAYS
     stashes: Sequence[str] = ()
     offload: Offload | None = None
+    shardings: Sequence[str] = SHARDINGS
 
     def __post_init__(self):
-        for field in ("precisions", "ways", "stashes"):
+        for field in ("precisions", "ways", "stashes", "shardings"):
             names = getattr(self, field)
             if isinstance(names, str) or not isinstance(names, Iterable):
                 raise InputError(f"{field} must be a tuple of names, such as (), not {names!r}")
@@ -42,11 +46,19 @@ class Allowed:
             require_precision(precision)
         for stash in self.stashes:
             require_stash_kind(stash)
+        for sharding in self.shardings:
+            if sharding not in SHARDINGS:
+                raise InputError(f"there is no sharding {sharding!r}: allow some of "
+                                 f"{', '.join(SHARDINGS)}")
+        if not self.shardings:
+            raise InputError(f"shardings must name at least one of {', '.join(SHARDINGS)}")
 
 
-def combinations(allowed: Allowed, rows: int | None, can_fuse: bool) -> Iterator[Combination]:
+def combinations(allowed: Allowed, rows: int | None, can_fuse: bool,
+                 is_on_ranks: bool = False) -> Iterator[Combination]:
     """Those that change least first. ``rows``: of the batch, which must divide into micro-batches;
-    None: the batch is not to be divided. ``can_fuse``: whether there is an optimizer object."""
+    None: the batch is not to be divided. ``can_fuse``: whether there is an optimizer object.
+    ``is_on_ranks``: whether there is a mesh, where nothing moves and no update is fused."""
     numbers = [1] if rows is None or "micro_batches" not in allowed.ways else [
         number for number in _MICRO_BATCHES if rows % number == 0]
     axes: list[Sequence] = [
@@ -54,8 +66,10 @@ def combinations(allowed: Allowed, rows: int | None, can_fuse: bool) -> Iterator
         numbers,
         ["exact", *allowed.stashes],
         [1, "auto"] if "slices" in allowed.ways else [1],
-        [None] if allowed.offload is None else [None, allowed.offload],
-        [False, True] if can_fuse and "fused_update" in allowed.ways else [False],
+        [None] if allowed.offload is None or is_on_ranks else [None, allowed.offload],
+        [False, True] if can_fuse and "fused_update" in allowed.ways and not is_on_ranks
+        else [False],
+        allowed.shardings if is_on_ranks else [None],
     ]
     found = (Combination(*values) for values in itertools.product(*axes))
     return iter(sorted((one for one in found if _is_of_use(one)),

@@ -6,14 +6,14 @@ import dataclasses
 import json
 import os
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
 
 from ... import InputError
 from ..budget.offload import HOST, Offload
-from .combinations import Allowed
+from .combinations import SHARDINGS, Allowed
 
 _NOTHING_TO_SHARD = "between ranks: one process has nothing to share out"
 _ALWAYS = "always so: every value has a planned address in one block"
@@ -53,6 +53,7 @@ class _KeyReader:
         self._open_precisions: list[str] = []  # that the launcher's arguments may put on
         self._ways: list[str] = []
         self._offload: dict[str, Any] = {}
+        self._shardings: Sequence[str] = ("none",)
         self._notes: dict[str, str] = {}
 
     def read(self, key: str, value: object) -> None:
@@ -73,7 +74,7 @@ class _KeyReader:
             raise InputError("a configuration of DeepSpeed enables one of bf16 and fp16, not both")
         precisions = tuple(self._precisions or self._open_precisions)
         offload = Offload(**{"to": _place(), **self._offload}) if self._offload else None
-        return Adopted(Allowed(precisions, tuple(self._ways), (), offload),
+        return Adopted(Allowed(precisions, tuple(self._ways), (), offload, self._shardings),
                        self._notes)
 
     def _precision(self, key: str, value: object) -> None:
@@ -115,10 +116,7 @@ class _KeyReader:
         for name, one in settings.items():
             text = _NOTHING_TO_SHARD
             if name == "stage":
-                if one not in (0, 1, 2, 3, "auto") or isinstance(one, bool):
-                    raise InputError(f"{key}.stage is 0, 1, 2, 3 or \"auto\", not {one!r}")
-                text = ("nothing is shared out" if one == 0 else
-                        f"stage {one} shares state out {_NOTHING_TO_SHARD}")
+                text = self._stage(f"{key}.{name}", one)
             elif name == "offload_optimizer":
                 text = self._offloaded(f"{key}.{name}", one, "optimizer_state")
             elif name == "offload_param":
@@ -129,6 +127,18 @@ class _KeyReader:
             elif name == "contiguous_gradients":
                 text = _ALWAYS
             self._notes[f"{key}.{name}"] = text
+
+    def _stage(self, key: str, stage: Any) -> str:
+        if isinstance(stage, bool) or not isinstance(stage, (int, str)) or stage not in _STAGES:
+            raise InputError(f"{key} is 0, 1, 2, 3 or \"auto\", not {stage!r}")
+        self._shardings = _STAGES[stage]
+        if stage == 0:
+            return "nothing is shared out: sharding=\"none\" with a mesh"
+        if stage == "auto":
+            return f"with a mesh, each sharding is tried; shares state out {_NOTHING_TO_SHARD}"
+        nearest = ", which also has gradients in shards" if stage == 1 else ""
+        return (f"sharding=\"{self._shardings[0]}\" with a mesh{nearest}; stage {stage} shares "
+                f"state out {_NOTHING_TO_SHARD}")
 
     def _offloaded(self, key: str, value: object, what: str) -> str:
         settings = _section(key, value)
@@ -158,6 +168,10 @@ class _KeyReader:
                     f"L / {value}}} keeps the inputs of so many parts of L layers")
         return _CHECKPOINTING.get(name, "not known: no key of DeepSpeed's activation checkpointing")
 
+
+#: Stages of ZeRO, by the shardings that are tried on the ranks of a mesh.
+_STAGES: Mapping[int | str, Sequence[str]] = {
+    0: ("none",), 1: ("gradients",), 2: ("gradients",), 3: ("full",), "auto": SHARDINGS}
 
 #: Older keys of ZeRO that are true or false, with what moves.
 _ON_THE_HOST = {"cpu_offload": "optimizer_state", "cpu_offload_params": "parameters"}

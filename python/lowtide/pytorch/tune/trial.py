@@ -7,7 +7,7 @@ import copy
 import dataclasses
 import statistics
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import torch
@@ -68,20 +68,39 @@ class Found:
         return self.seconds if self.measured is None else self.measured.seconds
 
 
+@dataclasses.dataclass(frozen=True)
+class Planned:
+    """What was found, and the planned module, where one fits and is one that may run."""
+
+    found: Found
+    module: torch.nn.Module | None = None
+
+
 def planned(model: torch.nn.Module, inputs: object, budget: int, combination: Combination,
-            settings: Mapping[str, Any]) -> Found:
+            settings: Mapping[str, Any]) -> Planned:
     """By a plan within ``budget``; nothing is run. Raises InputError for what cannot be planned."""
-    held = sum(parameter.nbytes for parameter in model.parameters() if parameter.requires_grad)
-    # Gradients that are added up are there while a micro-batch runs; wrap sees them only then.
-    room = budget - held * (combination.micro_batches > 1)
     try:
-        if room <= 0:
-            raise InfeasibleError(f"the gradients take {format_bytes(held)}, which is more than "
-                                  f"the budget of {format_bytes(budget)}")
-        wrapped = _wrapped(model, inputs, room, combination, settings)
+        room = room_in_micro_batch(budget, model.parameters(), combination)
+        module = wrap(model, micro_batch(inputs, combination), room, **settings,
+                      **combination.settings)
     except InfeasibleError as error:
-        return not_fitting(combination, error)
-    return found_of(wrapped, combination)
+        return Planned(not_fitting(combination, error))
+    found = found_of(session_with_plans(module), combination)
+    # One that adds up gradients was planned beside them.
+    return Planned(found, module if combination.micro_batches == 1 else None)
+
+
+def room_in_micro_batch(budget: int, parameters: Iterable[torch.Tensor],
+                        combination: Combination) -> int:
+    """Of a budget: gradients that are added up are there while a micro-batch runs, and ``wrap``
+    sees them only then. Raises InfeasibleError where they leave nothing."""
+    if combination.micro_batches == 1:
+        return budget
+    held = sum(parameter.nbytes for parameter in parameters if parameter.requires_grad)
+    if held >= budget:
+        raise InfeasibleError(f"the gradients take {format_bytes(held)}, which is more than the "
+                              f"budget of {format_bytes(budget)}")
+    return budget - held
 
 
 def not_fitting(combination: Combination, error: InfeasibleError) -> Found:
@@ -90,9 +109,8 @@ def not_fitting(combination: Combination, error: InfeasibleError) -> Found:
     return Found(combination, None, needed, str(error).split(". ")[0].splitlines()[0])
 
 
-def found_of(wrapped: torch.nn.Module, combination: Combination, size: int | None = None) -> Found:
-    """What the plan of a wrapped module says."""
-    session = _session_of(wrapped)
+def found_of(session: Session, combination: Combination, size: int | None = None) -> Found:
+    """What the plan of a session says."""
     memory, predicted = session.memory(), session.predicted()
     seconds = combination.micro_batches * predicted.seconds
     keep_all = combination.micro_batches * predicted.keep_all_seconds
@@ -105,14 +123,17 @@ def found_of(wrapped: torch.nn.Module, combination: Combination, size: int | Non
 
 
 def measured(model: torch.nn.Module, inputs: object, budget: int, combination: Combination,
-             settings: Mapping[str, Any], updates: bool = False, steps: int = 3) -> Measured:
+             settings: Mapping[str, Any], updates: bool = False, steps: int = 3,
+             module: torch.nn.Module | None = None) -> Measured:
     """By running it; the model, its gradients and the optimizer are as before afterwards.
-    ``updates``: the optimizer steps, too, as it does where the backward pass updates."""
-    part = _micro_batch(inputs, combination)
+    ``updates``: the optimizer steps, too, as it does where the backward pass updates. ``module``:
+    the model as it was planned within the budget; None where it is to be planned now."""
+    part = micro_batch(inputs, combination)
     arguments, named = arguments_of(part)
     updates = updates or combination.fused_update
     with _restored(model, settings.get("optimizer") if updates else None):
-        wrapped = _wrapped(model, inputs, budget, combination, settings)
+        wrapped = module or wrap(model, part, budget, **settings, **combination.settings)
+        session = session_with_plans(wrapped)
         times, peak = [], 0
         for _ in range(1 + steps):  # ops of passes beside gradients are planned in the first one
             began = time.perf_counter()
@@ -122,19 +143,14 @@ def measured(model: torch.nn.Module, inputs: object, budget: int, combination: C
                 settings["optimizer"].step()
             _synchronize(model)
             times.append(time.perf_counter() - began)
-            memory = _session_of(wrapped).memory()
+            memory = session.memory()
             peak = max(peak, memory.measured_peak - memory.outside)
             model.zero_grad()
         return Measured(statistics.median(times[1:]), peak, budget)
 
 
-def _wrapped(model: torch.nn.Module, inputs: object, budget: int, combination: Combination,
-             settings: Mapping[str, Any]) -> torch.nn.Module:
-    return wrap(model, _micro_batch(inputs, combination), budget, **settings,
-                **combination.settings)
-
-
-def _micro_batch(inputs: object, combination: Combination) -> object:
+def micro_batch(inputs: object, combination: Combination) -> object:
+    """What the model is called with at a time."""
     if combination.micro_batches == 1:
         return inputs
     rows = number_of_rows(inputs)
@@ -142,12 +158,18 @@ def _micro_batch(inputs: object, combination: Combination) -> object:
     return first_rows(inputs, rows // combination.micro_batches)
 
 
-def _session_of(wrapped: torch.nn.Module) -> Session:
+def session_with_plans(wrapped: torch.nn.Module) -> Session:
+    """Of a planned module. Raises InputError where nothing was planned."""
     session = session_of(wrapped)
     assert isinstance(session, Session), "settings have the executor run the step"
-    if not session.has_plans:
-        raise InputError(f"{type(wrapped).__name__} has no plan: {session.why_unplanned}")
+    require_plans(session)
     return session
+
+
+def require_plans(session: Session) -> None:
+    """Raises InputError where nothing was planned."""
+    if not session.has_plans:
+        raise InputError(f"{session.name} has no plan: {session.why_unplanned}")
 
 
 @contextlib.contextmanager

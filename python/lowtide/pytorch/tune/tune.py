@@ -7,6 +7,7 @@ import functools
 import math
 import os
 from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import torch
 
@@ -16,11 +17,15 @@ from ..budget.budget import Budget
 from ..budget.offload import Offload
 from ..common.progress import say
 from .combination import Combination
-from .combinations import Allowed, combinations
+from .combinations import SHARDINGS, Allowed, combinations
 from .deepspeed import from_deepspeed
-from .searches import SizeSearch, StepSearch
+from .mesh_search import MeshSearch
+from .searches import SizeSearch, StepSearch, TuningSearch
 from .trial import Found
 from .tuned import SIZES, Tuned
+
+if TYPE_CHECKING:
+    from torch.distributed.device_mesh import DeviceMesh
 
 #: The goals: any combination that fits, changed as little as possible; the shortest step; the
 #: largest size for which there is one.
@@ -51,6 +56,8 @@ def tune(
     offload: Offload | str | os.PathLike[str] | None = None,
     step_seconds: float | None = None,
     deepspeed: Mapping | str | os.PathLike[str] | None = None,
+    mesh: DeviceMesh | None = None,
+    shardings: Sequence[str] = SHARDINGS,
     time_limit: float = 10.0,
     report: Callable[[str], None] | None = None,
     verbose: bool = True,
@@ -70,7 +77,10 @@ def tune(
     ``time_limit`` seconds for a graph. Where one keeps every value, none of the same precision can
     be faster, and the others of it are left out. ``step_seconds``: what takes longer is ranked
     behind what does not. ``deepspeed``: a configuration of DeepSpeed, or its file, whose settings
-    take the place of what is allowed, as ``from_deepspeed`` reads them.
+    take the place of what is allowed, as ``from_deepspeed`` reads them. ``mesh``: as of ``wrap``,
+    on all ranks of which this call is made, each with its own inputs; ``shardings`` are then tried
+    too, and all ranks get the same ranking, by the rank that takes the most. Nothing moves and no
+    update is fused there.
 
     Times are those of the forward and the backward pass of a batch, from ops that were measured on
     this machine; of a run, with the update where one of the first makes it in its backward pass.
@@ -89,27 +99,47 @@ def tune(
                          f"{type(model).__name__}")
     if step_seconds is not None:
         step_seconds = checked_duration("step_seconds", step_seconds)
+    if mesh is not None and (goal in SIZES or offload is not None):
+        refused = f"the goal {goal!r}" if goal in SIZES else "offload"
+        raise InputError(f"a mesh is not for {refused} yet: leave one of them out")
     adopted = None if deepspeed is None else from_deepspeed(deepspeed)
     allowed = adopted.allowed if adopted is not None else Allowed(
-        precisions, ways, stashes, Offload.parse(offload))
+        precisions, ways, stashes, Offload.parse(offload), shardings)
     settings = {"optimizer": optimizer, "time_limit": time_limit, "report": report,
                 "verbose": verbose}
     tell = report or (say if verbose else _silent)
-    search = (SizeSearch if goal in SIZES else StepSearch)(model, example_inputs, settings)
+    search = _search(model, example_inputs, settings, goal, mesh)
     limit = _budget_bytes(budget, search)
     found = _tried(search, limit, allowed, optimizer, tell)
     ranked = _Proof(search, limit, goal, step_seconds, tell).ranked(found)
-    return Tuned(goal, limit, ranked, {} if adopted is None else adopted.notes)
+    return Tuned(goal, limit, ranked, {} if adopted is None else adopted.notes, mesh)
 
 
 def _silent(_: str) -> None:
     pass
 
 
-def _budget_bytes(given: int | str | None, search: StepSearch | SizeSearch) -> int:
+def _search(model, example_inputs: object, settings: Mapping, goal: str,
+            mesh: DeviceMesh | None) -> TuningSearch:
+    if goal in SIZES:
+        return SizeSearch(model, example_inputs, settings)
+    if example_inputs is None:
+        raise InputError("tune wants example_inputs: what the model is called with")
+    if mesh is not None:
+        return MeshSearch(model, example_inputs, settings, mesh)
+    return StepSearch(model, example_inputs, settings, _finalists(goal))
+
+
+def _finalists(goal: str) -> int:
+    """How many are run."""
+    return _FINALISTS if goal == "fastest" else 1
+
+
+def _budget_bytes(given: int | str | None, search: TuningSearch) -> int:
     if given is None:
         free, _ = _runtime.device_memory(str(search.device))
-        return int(_SHARE_OF_FREE * free)
+        share = int(_SHARE_OF_FREE * free)
+        return search.least_of_all(share) if isinstance(search, MeshSearch) else share
     budget = Budget.parse(given)
     if budget.bytes is None:
         raise InputError(f"tune wants a budget in bytes, or None for what is free, not {given!r}: "
@@ -117,19 +147,19 @@ def _budget_bytes(given: int | str | None, search: StepSearch | SizeSearch) -> i
     return budget.bytes
 
 
-def _tried(search: StepSearch | SizeSearch, budget: int, allowed: Allowed, optimizer: object,
+def _tried(search: TuningSearch, budget: int, allowed: Allowed, optimizer: object,
            tell: Callable[[str], None]) -> list[Found]:
     can_fuse = isinstance(optimizer, torch.optim.Optimizer)
     found: list[Found] = []
-    settled: set[str | None] = set()  # precisions in which nothing better is to be found
+    settled: set[Combination] = set()  # precisions and shardings where nothing better is found
     try:
-        for combination in combinations(allowed, search.rows, can_fuse):
-            if combination.precision in settled:
+        for combination in combinations(allowed, search.rows, can_fuse, search.is_on_ranks):
+            if _alone(combination) in settled:
                 continue
             found.append(_planned(search, budget, combination, is_first=not found))
             tell(f"{combination.label}: {found[-1].reason}")
             if _settles(found[-1], found):
-                settled.add(combination.precision)
+                settled |= _settled_by(combination, allowed)
     except KeyboardInterrupt:
         if not found:
             raise
@@ -143,11 +173,22 @@ def _settles(one: Found, found: Sequence[Found]) -> bool:
     if one.size is not None or one.keep_all_seconds is None:
         return False
     fastest = min(other.seconds for other in found if other.seconds is not None)
-    is_alone = one.combination == Combination(one.combination.precision)
+    is_alone = one.combination == _alone(one.combination)
     return one.keeps_all or (is_alone and one.keep_all_seconds > _FAR_BEHIND * fastest)
 
 
-def _planned(search: StepSearch | SizeSearch, budget: int, combination: Combination,
+def _alone(one: Combination) -> Combination:
+    """The precision and the sharding, and nothing else that needs less memory."""
+    return Combination(one.precision, sharding=one.sharding)
+
+
+def _settled_by(one: Combination, allowed: Allowed) -> set[Combination]:
+    """Shards are gathered, which copies on each rank need not be."""
+    slower = allowed.shardings if one.sharding == "none" else [one.sharding]
+    return {Combination(one.precision, sharding=sharding) for sharding in (one.sharding, *slower)}
+
+
+def _planned(search: TuningSearch, budget: int, combination: Combination,
              is_first: bool) -> Found:
     """What a combination is refused for concerns it alone, unless the model cannot be planned at
     all."""
@@ -180,10 +221,10 @@ class _Proof:
     """Runs the first of a ranking: of the goal "fastest", the first few, as predictions of what is
     measured op by op are not exact."""
 
-    def __init__(self, search: StepSearch | SizeSearch, budget: int, goal: str,
+    def __init__(self, search: TuningSearch, budget: int, goal: str,
                  step_seconds: float | None, tell: Callable[[str], None]):
         self._search, self._budget, self._tell = search, budget, tell
-        self._finalists = _FINALISTS if goal == "fastest" else 1
+        self._finalists = _finalists(goal)
         self._rank = functools.partial(_rank, goal=goal, step_seconds=step_seconds)
 
     def ranked(self, found: Sequence[Found]) -> list[Found]:

@@ -5,11 +5,14 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ... import InfeasibleError, format_bytes
 from ..common.table import aligned
 from .trial import Found
+
+if TYPE_CHECKING:
+    from torch.distributed.device_mesh import DeviceMesh
 
 #: Goals that are a size.
 SIZES = ("batch", "length")
@@ -18,12 +21,14 @@ SIZES = ("batch", "length")
 @dataclasses.dataclass(frozen=True)
 class Tuned:
     """``ranked``: the combinations, the best first; those that do not fit last. ``notes``: of a
-    configuration of DeepSpeed. ``print()`` shows them, ``to_json()`` is for programs."""
+    configuration of DeepSpeed. ``mesh``: of the ranks that tuned together. ``print()`` shows them,
+    ``to_json()`` is for programs."""
 
     goal: str
     budget: int
     ranked: Sequence[Found]
     notes: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    mesh: DeviceMesh | None = None
 
     @property
     def best(self) -> Found | None:
@@ -36,7 +41,8 @@ class Tuned:
         ``micro_batches``. Raises InfeasibleError where none fits."""
         if self.best is None:
             raise InfeasibleError(f"no combination fits within {format_bytes(self.budget)}")
-        return {"budget": self.budget, **self.best.combination.settings}
+        ranks = {} if self.mesh is None else {"mesh": self.mesh}
+        return {"budget": self.budget, **self.best.combination.settings, **ranks}
 
     @property
     def micro_batches(self) -> int:

@@ -1,0 +1,149 @@
+"""Tuning with a mesh: two ranks rank the same, and each keeps the budget."""
+
+import copy
+
+import lowtide
+import pytest
+import torch
+from lowtide.pytorch.tune import mesh_search, trial
+from on_ranks import Ranks
+from shards_cases import Gpt
+from torch.distributed.device_mesh import init_device_mesh
+
+pytestmark = pytest.mark.cpu_only("ranks talk over Gloo")
+
+QUICK = {"time_limit": 0.2, "verbose": False, "precisions": (), "ways": ("micro_batches",)}
+
+
+@pytest.fixture(scope="module", name="ranks")
+def two_ranks():
+    ranks = Ranks(2)
+    yield ranks
+    ranks.close()
+
+
+def step_of(rank):
+    torch.manual_seed(rank)
+    model = Gpt(vocabulary=200, width=64, layers=1)
+    draw = torch.Generator().manual_seed(rank)
+    return model, tuple(torch.randint(0, 200, (4, 16), generator=draw) for _ in range(2))
+
+
+@pytest.fixture(scope="module", name="peaks")
+def keep_all_peaks(ranks):
+    """Bytes on each rank when every value is kept, by sharding."""
+    return {sharding: max(ranks.run(keep_all_peak, sharding)) for sharding in ("none", "full")}
+
+
+def keep_all_peak(rank, sharding):
+    model, batch = step_of(rank)
+    mesh = init_device_mesh("cpu", (2,))
+    return lowtide.wrap(model, batch, optimizer="adam", mesh=mesh, sharding=sharding,
+                        time_limit=0.2, verbose=False).memory.planned_peak
+
+
+def tuned(rank, budget, settings):
+    """The ranking, whether the model is as before, and what the best then takes."""
+    model, batch = step_of(rank)
+    optimizer = torch.optim.Adam(model.parameters())
+    before = copy.deepcopy(model.state_dict())
+    mesh = init_device_mesh("cpu", (2,))
+    found = lowtide.tune(model, batch, budget, optimizer=optimizer, mesh=mesh,
+                         **{**QUICK, **settings})
+    assert all(torch.equal(before[name], value) for name, value in model.state_dict().items())
+    assert all(type(parameter) is torch.nn.Parameter for parameter in model.parameters())
+    assert [group["params"] for group in optimizer.param_groups] == [list(model.parameters())]
+    ranking = [(one.combination, one.fits, one.measured, one.peak) for one in found.ranked]
+    peak = None
+    if found.best is not None:
+        rows = len(batch[0]) // found.micro_batches
+        part = tuple(tensor[:rows] for tensor in batch)
+        names = {"lowtide": lowtide, "model": model, "inputs": part, "optimizer": optimizer,
+                 "mesh": mesh}
+        exec(found.code, names)
+        for _ in range(2):
+            for _ in range(found.micro_batches):
+                (names["model"](*part) / found.micro_batches).backward()
+            optimizer.step()
+            optimizer.zero_grad()
+        memory = names["model"].memory
+        peak = memory.measured_peak - memory.outside
+    return ranking, str(found), found.code, sorted(found.settings), peak
+
+
+def test_where_all_fits_each_rank_has_the_whole_model(ranks, peaks):
+    (ranking, text, code, settings, _), other = ranks.run(tuned, 2 * peaks["none"], {})
+    assert ranking == other[0] and len(ranking) == 1
+    assert ranking[0][0].sharding == "none"
+    assert "sharding none" in text
+    assert "sharding='none', mesh=mesh" in code and {"mesh", "sharding"} <= set(settings)
+
+
+def test_within_a_budget_both_ranks_have_one_ranking_and_keep_it(ranks, peaks):
+    assert peaks["full"] < peaks["none"]
+    budget = peaks["full"]
+    (ranking, text, _, _, peak), other = ranks.run(tuned, budget, {"ways": ()})
+    assert ranking == other[0]
+    tried = {combination.sharding for combination, *_ in ranking}
+    assert tried == {"none", "gradients", "full"}
+    assert ranking[0][0].sharding in ("gradients", "full")
+    assert all(run.is_within for _, fits, run, _ in ranking if fits and run is not None)
+    assert max(peak, other[4]) <= budget
+    assert f"sharding {ranking[0][0].sharding}" in text
+
+
+def test_a_stage_of_deepspeed_is_a_sharding(ranks, peaks):
+    configuration = {"zero_optimization": {"stage": 3}}
+    (ranking, text, *_), other = ranks.run(tuned, 2 * peaks["none"],
+                                           {"deepspeed": configuration})
+    assert ranking == other[0]
+    assert [combination.sharding for combination, *_ in ranking] == ["full"]
+    assert "zero_optimization.stage: sharding=\"full\" with a mesh" in text
+
+
+def ranked_with_one_that_takes_more(rank, budget):
+    """Rank 1 measures more than the budget of copies on each rank."""
+    before = mesh_search.measured
+
+    def too_much(model, inputs, budget, combination, settings, updates):
+        is_over = rank == 1 and combination.sharding == "none"
+        return trial.Measured(1.0, budget + is_over, budget)
+
+    mesh_search.measured = too_much
+    try:
+        model, batch = step_of(rank)
+        found = lowtide.tune(model, batch, budget, optimizer="adam",
+                             mesh=init_device_mesh("cpu", (2,)), **{**QUICK, "ways": ()})
+    finally:
+        mesh_search.measured = before
+    return [(one.combination.sharding, one.fits, one.reason) for one in found.ranked]
+
+
+def test_what_exceeds_the_budget_on_one_rank_fits_on_none(ranks, peaks):
+    here, there = ranks.run(ranked_with_one_that_takes_more, int(0.97 * peaks["none"]))
+    assert here == there
+    assert here[0][:2] != ("none", True)
+    (reason,) = [reason for sharding, fits, reason in here if sharding == "none" and not fits]
+    assert "a step took" in reason
+
+
+def refusals(rank):
+    model, batch = step_of(rank)
+    mesh = init_device_mesh("cpu", (2,))
+    found = []
+    for settings in ({"goal": "batch"}, {"offload": "/tmp"}, {"shardings": ("half",)},
+                     {"shardings": ()}):
+        subject = (lambda size: (model, batch)) if "goal" in settings else model
+        inputs = None if "goal" in settings else batch
+        try:
+            lowtide.tune(subject, inputs, "1GiB", mesh=mesh, **{**QUICK, **settings})
+        except lowtide.InputError as error:
+            found.append(str(error))
+    return found
+
+
+def test_what_is_not_for_a_mesh_is_refused(ranks):
+    here, there = ranks.run(refusals)
+    assert here == there and len(here) == 4
+    assert "the goal 'batch'" in here[0] and "offload" in here[1]
+    assert "no sharding 'half'" in here[2] and "at least one" in here[3]
