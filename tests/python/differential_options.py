@@ -3,8 +3,8 @@
     python tests/python/differential_options.py --seconds 1800 --seed 1000
 
 The models are those of differential.py, the budgets lie between the smallest and twice what a step
-takes. What PyTorch allocates is counted beside Lowtide, where the model computes its own loss.
-With LOWTIDE_TEST_DEVICE=simulated the wrapped model is on the simulated device, the other too.
+takes. The peak that is measured is compared with the budget, where the model computes its own loss.
+With LOWTIDE_TEST_DEVICE=simulated both models are on the simulated device.
 """
 
 import argparse
@@ -24,10 +24,8 @@ import differential
 import lowtide
 import torch
 from differential import LENGTH, ROWS, WIDTH
-from lowtide.pytorch.wrap import session_of
 from on_device import DEVICE, generator_state
 from torch import nn
-from torch_memory import profiled
 
 STEPS = 4
 #: The buffers of copies to a disk take 8 MiB, so values that move there must take more.
@@ -149,7 +147,7 @@ class Loop:
     """Trains; ``left`` is what that leaves behind."""
 
     def __init__(self, case, model, seed):
-        self.case, self.model = case, model
+        self.case, self.model, self.doing = case, model, None
         self.optimizer = case.optimizer(model.parameters())
         self.left, self._batches = [], torch.Generator("cpu").manual_seed(seed)
 
@@ -157,7 +155,6 @@ class Loop:
         for step in self.case.steps:
             self.doing = step
             self.before(step)
-            # A pass fails or not as a whole, so gradients are those of whole passes.
             if step.closure:
                 self.step(lambda step=step: self._closure(step))
             else:
@@ -244,10 +241,9 @@ class WrappedLoop(Loop):
 
     def __init__(self, case, model, seed, folder, limited=True):
         super().__init__(case, model, seed)
-        self._seed, self._folder, self._limited = seed, folder, limited
+        self._folder, self._limited = folder, limited
         self.faults, self._smallest, self._most = [], None, None
         self.model = self._planned(case.share)
-        self._in_use = sum(value.nbytes for value in self.model.state_dict().values())
 
     def _planned(self, share):
         """Wrapped, within a budget: that is given at once, or set."""
@@ -366,7 +362,7 @@ def main():
         from lowtide.pytorch import simulated
 
         simulated.install(1 << 30)
-    end, seed, faults, refused = time.monotonic() + arguments.seconds, arguments.seed, 0, {}
+    end, seed, faults = time.monotonic() + arguments.seconds, arguments.seed, 0
     refused = collections.Counter()
     with tempfile.TemporaryDirectory() as folder:
         while time.monotonic() < end:
