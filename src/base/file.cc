@@ -247,9 +247,10 @@ void require_private_folder(const fs::path& folder) {
     throw InputError(fmt::format("the folder {} belongs to another user.", folder.string()));
   }
   if ((status.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
-    throw InputError(fmt::format("others may write in the folder {}. Remove it, or \"chmod go-w\" it "
-                                 "if what is there is yours.",
-                                 folder.string()));
+    throw InputError(
+        fmt::format("others may write in the folder {}. Remove it, or \"chmod go-w\" it if what is "
+                    "there is yours.",
+                    folder.string()));
   }
 }
 

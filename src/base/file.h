@@ -23,8 +23,8 @@ std::string_view without_byte_order_mark(std::string_view text);
 /// process is killed, a reader still sees the old file or the new one; the next write overwrites a
 /// partial file. On failure the partial file is removed, the old file stays, and an InputError
 /// (unusable path) or Error (no space, broken disk) names file and reason. Anything but a regular
-/// file, such as /dev/stdout, is written directly. A symbolic link is followed, but one that has the
-/// name of the partial file, which others could have laid there: that is an InputError.
+/// file, such as /dev/stdout, is written directly. A symbolic link is followed, but for one that
+/// has the name of the partial file, which others could have laid there: that is an InputError.
 void write_file(const std::filesystem::path& path, std::string_view content);
 /// Appends to a file that is being written.
 using Append = std::function<void(std::string_view)>;
