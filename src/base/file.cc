@@ -85,12 +85,30 @@ bool same_file(int descriptor, const fs::path& path) {
          held.st_dev == named.st_dev && held.st_ino == named.st_ino;
 }
 
+bool is_regular(int descriptor) {
+  struct stat status;
+  return ::fstat(descriptor, &status) == 0 && S_ISREG(status.st_mode);
+}
+
+constexpr mode_t kEverybody = 0666;  // less what the umask takes
+constexpr mode_t kOwner = 0600;
+constexpr mode_t kOwnersFolder = 0700;
+
 /// Opens and locks the partial file, so that two processes never write into the same one. When its
-/// last owner has just renamed it, the descriptor is of the finished file: start again.
-Descriptor claim_partial(const fs::path& path, const fs::path& partial) {
+/// last owner has just renamed it, the descriptor is of the finished file: start again. In a folder
+/// that others write in too, its name may be a link to a file of this user, or a pipe.
+Descriptor claim_partial(const fs::path& path, const fs::path& partial, mode_t mode = kEverybody) {
   while (true) {
-    Descriptor file(partial, O_WRONLY | O_CREAT);
+    Descriptor file(partial, O_WRONLY | O_CREAT | O_NOFOLLOW | O_NONBLOCK, mode);
+    if (!file && errno == ELOOP) {
+      throw InputError(fmt::format("cannot write {}: {} is a symbolic link. Remove it.",
+                                   path.string(), partial.string()));
+    }
     if (!file) cannot_open_for_writing(path, errno);
+    if (!is_regular(file.get())) {
+      throw InputError(fmt::format("cannot write {}: {} is no regular file. Remove it.",
+                                   path.string(), partial.string()));
+    }
     if (::flock(file.get(), LOCK_EX | LOCK_NB) != 0) {
       throw Error(fmt::format("cannot write {}: another process is writing it.", path.string()));
     }
@@ -112,10 +130,12 @@ fs::path partial_of(const fs::path& path) {
   return partial;
 }
 
-void replace_file(const fs::path& path, const Content& content) {
-  const Descriptor file = claim_partial(path, partial_of(path));
+void replace_file(const fs::path& path, const Content& content, mode_t mode) {
+  const Descriptor file = claim_partial(path, partial_of(path), mode);
   PartialFile partial{partial_of(path)};
   int error = ::ftruncate(file.get(), 0) == 0 ? 0 : errno;
+  // A partial file that a killed process left has its own mode.
+  if (error == 0 && mode == kOwner && ::fchmod(file.get(), mode) != 0) error = errno;
   if (error == 0) error = write_all(file.get(), content);
   if (error == 0 && ::fsync(file.get()) != 0) error = errno;
   if (error == 0 && ::rename(partial.path.c_str(), path.c_str()) != 0) error = errno;
@@ -138,6 +158,14 @@ void write_directly(const fs::path& path, const Content& content) {
   const Descriptor file(path, O_WRONLY);
   if (!file) cannot_open_for_writing(path, errno);
   if (const int error = write_all(file.get(), content)) cannot_write(path, error);
+}
+
+void write_with_mode(const fs::path& path, const Content& content, mode_t mode) {
+  std::error_code error;
+  const fs::file_status status = fs::status(path, error);
+  if (fs::is_directory(status)) cannot_open_for_writing(path, EISDIR);
+  if (is_stream(status)) return write_directly(path, content);
+  replace_file(followed(path), content, mode);
 }
 
 /// Whether both name one regular file, there already or not.
@@ -201,11 +229,37 @@ void write_file(const fs::path& path, std::string_view content) {
 }
 
 void write_file(const fs::path& path, const std::function<void(const Append&)>& write) {
-  std::error_code error;
-  const fs::file_status status = fs::status(path, error);
-  if (fs::is_directory(status)) cannot_open_for_writing(path, EISDIR);
-  if (is_stream(status)) return write_directly(path, write);
-  replace_file(followed(path), write);
+  write_with_mode(path, write, kEverybody);
+}
+
+void write_private_file(const fs::path& path, std::string_view content) {
+  write_with_mode(path, [&](const Append& append) { append(content); }, kOwner);
+}
+
+void require_private_folder(const fs::path& folder) {
+  struct stat status;
+  if (::stat(folder.c_str(), &status) != 0) {
+    if (errno == ENOENT) return;
+    cannot_read(folder, errno);
+  }
+  if (!S_ISDIR(status.st_mode)) cannot_read(folder, ENOTDIR);
+  if (status.st_uid != ::geteuid()) {
+    throw InputError(fmt::format("the folder {} belongs to another user.", folder.string()));
+  }
+  if ((status.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
+    throw InputError(
+        fmt::format("others may write in the folder {}. Remove it, or \"chmod go-w\" it if what is "
+                    "there is yours.",
+                    folder.string()));
+  }
+}
+
+void make_private_folder(const fs::path& folder) {
+  if (folder.has_parent_path()) fs::create_directories(folder.parent_path());
+  if (::mkdir(folder.c_str(), kOwnersFolder) != 0 && errno != EEXIST) {
+    cannot_open_for_writing(folder, errno);
+  }
+  require_private_folder(folder);
 }
 
 void require_other_files(const std::vector<fs::path>& inputs,

@@ -16,6 +16,8 @@ namespace {
 using JsonKind = JsonTape::Kind;
 
 constexpr std::size_t kDeepest = 64;
+/// Of a parser's error, which quotes what it read last, however long that is.
+constexpr std::size_t kLongestReason = 200;
 
 std::string describe(const JsonTape::Token& token, std::string_view text) {
   switch (token.kind) {
@@ -93,6 +95,7 @@ class Handler {
     std::string what = e.what();
     what.erase(0, what.find("] ") + 2);
     const bool cut = what.find("unexpected end of input") != std::string::npos;
+    if (what.size() > kLongestReason) what.replace(kLongestReason, std::string::npos, "...");
     const bool word = last.ends_with('N') || last.ends_with('I') || last.ends_with("-I");
     throw InputError(fmt::format("this is not valid JSON: {}{}", what,
                                  cut    ? " (the file may have been cut short)"

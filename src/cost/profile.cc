@@ -90,6 +90,8 @@ json document_from(std::string_view text, const std::string& source) {
     return document;
   } catch (const json::parse_error& error) {
     refuse_other_file(source, fmt::format(", nor any JSON (byte {})", error.byte));
+  } catch (const json::out_of_range&) {
+    refuse_other_file(source, ", as it has a number that is too large");
   }
 }
 

@@ -34,14 +34,15 @@ void write_speeds(const KnownSpeeds& speeds) {
         nlohmann::json::array({speed_json(speed.out), speed_json(speed.in), speed.shared});
   }
   const fs::path file = speeds_path();
-  fs::create_directories(file.parent_path());
-  write_file(file, document.dump(1) + "\n");
+  make_private_folder(file.parent_path());
+  write_private_file(file, document.dump(1) + "\n");
 }
 
 }  // namespace
 
 KnownSpeeds known_speeds() {
   try {
+    require_private_folder(measurements_folder());
     KnownSpeeds speeds;
     const nlohmann::json document = nlohmann::json::parse(read_file(speeds_path()));
     for (const auto& [medium, value] : document.items()) {

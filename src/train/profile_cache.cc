@@ -1,6 +1,7 @@
 #include "train/profile_cache.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <string>
@@ -14,15 +15,10 @@ namespace lowtide::train {
 namespace fs = std::filesystem;
 namespace {
 
-fs::path cache_folder() {
-  if (const char* cache = std::getenv("XDG_CACHE_HOME"); cache && *cache) return cache;
-  if (const char* home = std::getenv("HOME"); home && *home) return fs::path(home) / ".cache";
-  return fs::temp_directory_path();
-}
-
 /// The default file belongs to lowtide, so an unreadable one is measured again and replaced.
 cost::Profile read_or_begin_again(const fs::path& file, bool is_ours, const Control& control) {
   try {
+    if (is_ours) require_private_folder(file.parent_path());
     return cost::read_profile(file);
   } catch (const InputError& error) {
     if (!is_ours) throw;
@@ -48,8 +44,9 @@ cost::Profile read_own_profile(const fs::path& file, const std::string& device, 
 bool keep(const cost::Profile& profile, const fs::path& file, bool is_ours,
           const Control& control) {
   try {
-    if (is_ours) fs::create_directories(file.parent_path());
-    cost::write_profile(profile, file);
+    if (is_ours) make_private_folder(file.parent_path());
+    is_ours ? write_private_file(file, cost::format_profile(profile))
+            : cost::write_profile(profile, file);
     return true;
   } catch (const std::exception&) {
     control.report(fmt::format("note: the measurements could not be kept in {}; the next run will "
@@ -61,7 +58,15 @@ bool keep(const cost::Profile& profile, const fs::path& file, bool is_ours,
 
 }  // namespace
 
-fs::path measurements_folder() { return cache_folder() / "lowtide"; }
+fs::path measurements_folder() {
+  if (const char* cache = std::getenv("XDG_CACHE_HOME"); cache && *cache) {
+    return fs::path(cache) / "lowtide";
+  }
+  if (const char* home = std::getenv("HOME"); home && *home) {
+    return fs::path(home) / ".cache" / "lowtide";
+  }
+  return fs::temp_directory_path() / fmt::format("lowtide-{}", ::geteuid());
+}
 
 fs::path default_profile_path(const std::string& device) {
   return measurements_folder() / fmt::format("profile-{:016x}.json", hash_bytes(device));

@@ -8,8 +8,9 @@
 
 namespace lowtide::train {
 
-/// Where measurements are kept: $XDG_CACHE_HOME/lowtide, or ~/.cache/lowtide; under the folder for
-/// temporary files when there is no home.
+/// Where measurements are kept: $XDG_CACHE_HOME/lowtide, or ~/.cache/lowtide; in the folder for
+/// temporary files, under a name with the number of the user, when there is no home. It is for this
+/// user alone: another one's is neither read nor written.
 std::filesystem::path measurements_folder();
 
 /// The default file for the measurements of a device: profile-<hash of the device>.json in

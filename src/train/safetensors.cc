@@ -10,6 +10,7 @@
 #include <system_error>
 #include <utility>
 
+#include "base/bytes.h"
 #include "base/error.h"
 
 namespace lowtide::train {
@@ -25,6 +26,9 @@ constexpr std::array kNames = {std::pair{DType::c64, "C64"},   std::pair{DType::
                                std::pair{DType::i32, "I32"},   std::pair{DType::i16, "I16"},
                                std::pair{DType::i8, "I8"},     std::pair{DType::u64, "U64"},
                                std::pair{DType::u8, "U8"},     std::pair{DType::boolean, "BOOL"}};
+
+/// As the package safetensors has it. Parsed, a header takes several times as much.
+constexpr Bytes kLongestHeader = 100'000'000;
 
 std::string stored_name(DType dtype) {
   const auto found =
@@ -96,6 +100,10 @@ SafetensorsReader::SafetensorsReader(const fs::path& path) : path_(path) {
   if (!stream_.read(length_bytes.data(), 8)) fail("it is cut short");
   const auto length = std::bit_cast<std::uint64_t>(length_bytes);
   if (length > size - 8) fail("it is cut short, or no safetensors file");
+  if (length > static_cast<std::uint64_t>(kLongestHeader)) {
+    fail(fmt::format("its header has more than {}, which safetensors refuses",
+                     format_bytes(kLongestHeader)));
+  }
   std::string header(length, ' ');
   if (!stream_.read(header.data(), static_cast<std::streamsize>(length))) fail("it cannot be read");
   data_begin_ = 8 + length;
@@ -109,7 +117,8 @@ void SafetensorsReader::fail(std::string_view why) const {
 
 void SafetensorsReader::parse_header(std::string_view header) {
   try {
-    const auto j = ordered_json::parse(header);
+    // Not an ordered_json, whose time is quadratic in the names; entries are sorted below.
+    const auto j = nlohmann::json::parse(header);
     for (const auto& [name, value] : j.items()) {
       if (name == "__metadata__") {
         value.get_to(metadata_);
@@ -121,7 +130,7 @@ void SafetensorsReader::parse_header(std::string_view header) {
       entries_.push_back({name, *dtype, value.at("shape").get<Shape>(),
                           offsets.at(0).get<std::uint64_t>(), offsets.at(1).get<std::uint64_t>()});
     }
-  } catch (const ordered_json::exception&) {
+  } catch (const nlohmann::json::exception&) {
     fail("its header is damaged, or it is no safetensors file");
   }
   std::stable_sort(entries_.begin(), entries_.end(), [](const Entry& a, const Entry& b) {

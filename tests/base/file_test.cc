@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <sys/file.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -102,6 +103,62 @@ TEST_F(FileTest, RefusesWhatAnotherWriterHolds) {
               ThrowsMessage<Error>(HasSubstr("another process is writing it")));
   ::close(other);
   EXPECT_EQ(read_file(partial), "half");
+}
+
+TEST_F(FileTest, DoesNotFollowALinkThatAnotherUserMayHaveLaid) {
+  write_file(folder_ / "precious", "mine");
+  fs::create_symlink(folder_ / "precious", folder_ / "a.partial");
+  EXPECT_THAT([&] { write_file(folder_ / "a", "new"); },
+              ThrowsMessage<InputError>(HasSubstr("a.partial is a symbolic link")));
+  EXPECT_EQ(read_file(folder_ / "precious"), "mine");
+}
+
+TEST_F(FileTest, DoesNotWaitAtAPipeOfTheNameOfThePartialFile) {
+  ASSERT_EQ(::mkfifo((folder_ / "a.partial").c_str(), 0600), 0);
+  EXPECT_THROW(write_file(folder_ / "a", "new"), InputError);
+  const int reader = ::open((folder_ / "a.partial").c_str(), O_RDONLY | O_NONBLOCK);
+  EXPECT_THAT([&] { write_file(folder_ / "a", "new"); },
+              ThrowsMessage<InputError>(HasSubstr("is no regular file")));
+  ::close(reader);
+}
+
+TEST_F(FileTest, APrivateFileIsForItsOwnerAlone) {
+  write_file(folder_ / "a.partial", "left by a process that was killed");
+  fs::permissions(folder_ / "a.partial", fs::perms::all);
+  write_private_file(folder_ / "a", "x");
+  EXPECT_EQ(fs::status(folder_ / "a").permissions(),
+            fs::perms::owner_read | fs::perms::owner_write);
+}
+
+TEST_F(FileTest, MakesAFolderForItsOwnerAlone) {
+  const fs::path folder = folder_ / "above" / "private";
+  require_private_folder(folder);  // there is none
+  make_private_folder(folder);
+  make_private_folder(folder);
+  EXPECT_EQ(fs::status(folder).permissions(), fs::perms::owner_all);
+}
+
+TEST_F(FileTest, RefusesAFolderInWhichOthersMayWrite) {
+  const fs::path folder = folder_ / "shared";
+  make_private_folder(folder);
+  for (const fs::perms others : {fs::perms::others_write, fs::perms::group_write}) {
+    fs::permissions(folder, fs::perms::owner_all | others);
+    EXPECT_THAT([&] { require_private_folder(folder); },
+                ThrowsMessage<InputError>(HasSubstr("chmod go-w")));
+    EXPECT_THROW(make_private_folder(folder), InputError);
+  }
+  write_file(folder_ / "file", "");
+  EXPECT_THAT([&] { require_private_folder(folder_ / "file"); },
+              ThrowsMessage<InputError>(HasSubstr("Not a directory")));
+}
+
+TEST_F(FileTest, RefusesAFolderOfAnotherUser) {
+  const uid_t another = ::geteuid() + 1;
+  if (::chown(folder_.c_str(), another, static_cast<gid_t>(-1)) != 0) {
+    GTEST_SKIP() << "this process may not give a folder away";
+  }
+  EXPECT_THAT([&] { require_private_folder(folder_); },
+              ThrowsMessage<InputError>(HasSubstr("belongs to another user")));
 }
 
 TEST_F(FileTest, NamesWhatCannotBeRead) {

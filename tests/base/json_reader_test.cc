@@ -118,6 +118,15 @@ TEST(JsonReader, NamesNoInternals) {
   }
 }
 
+TEST(JsonReader, QuotesNoWholeFile) {
+  try {
+    heard("{\"a\": 1" + std::string(1'000'000, '0') + "}");
+    FAIL() << "accepted";
+  } catch (const InputError& error) {
+    EXPECT_LT(std::string_view(error.what()).size(), 500u);
+  }
+}
+
 TEST(JsonReader, GoesJustDeepEnough) {
   const auto nested = [](int depth) {
     return "{\"a\": " + std::string(static_cast<std::size_t>(depth), '[') +

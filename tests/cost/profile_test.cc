@@ -173,6 +173,13 @@ TEST(Profile, RefusesBrokenFilesAndSaysWhatToDo) {
   refuses(replaced("\"version\": 1", "\"version\": 1e300"), "version 1e+300");
 }
 
+TEST(Profile, RefusesNumbersThatNoTypeHolds) {
+  std::string text = format_profile(sample_profile(product()));
+  text.replace(text.find("12.5"), 4, "1e999");
+  EXPECT_THAT([&] { parse_profile(text, "p.json"); },
+              ThrowsMessage<InputError>(AllOf(HasSubstr("p.json"), HasSubstr("too large"))));
+}
+
 TEST(Profile, EveryPrefixOfAFileIsRefusedOrWhole) {
   const std::string good = format_profile(sample_profile(product()));
   for (std::size_t n = 0; n + 2 < good.size(); ++n) {

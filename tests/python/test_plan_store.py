@@ -1,5 +1,9 @@
 """Plans that were found stay answers: more memory or another start never gives a worse one."""
 
+import os
+import pathlib
+import stat
+
 import lowtide
 import pytest
 import torch
@@ -83,3 +87,92 @@ def test_refresh_plans_anew():
                      report=said[-1].append)
     planned = [any(line.startswith("planning") for line in lines) for lines in said]
     assert not planned[1] and planned[2]
+
+
+@pytest.fixture
+def empty_cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    return tmp_path / "lowtide"
+
+
+def test_plans_are_kept_for_their_owner_alone(graph, empty_cache):
+    small, = plans_of(graph, "75%")
+    store_of(graph).keep(small)
+    store_of(graph).note_search(7, 1.0)
+    found = [empty_cache, *empty_cache.rglob("*")]
+    modes = {stat.S_IMODE(path.stat().st_mode) for path in found}
+    assert modes == {0o700, 0o600} and len(found) == 5
+
+
+@pytest.mark.parametrize("level", [0, 1, 2])
+def test_plans_that_another_user_may_have_written_are_not_used(graph, empty_cache, level):
+    small, = plans_of(graph, "75%")
+    store_of(graph).keep(small)
+    store_of(graph).note_search(7, 1.0)
+    folder = [empty_cache, empty_cache / "plans", next((empty_cache / "plans").iterdir())][level]
+    folder.chmod(0o770)
+    assert store_of(graph).cheapest(1 << 40) is None
+    assert store_of(graph).searched_seconds(7) is None
+    store_of(graph).note_search(7, 2.0)
+    folder.chmod(0o700)
+    assert store_of(graph).cheapest(1 << 40).cost == small.cost
+    assert store_of(graph).searched_seconds(7) == 1.0
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives a folder away")
+def test_a_folder_of_another_user_is_not_used(graph, empty_cache):
+    small, = plans_of(graph, "75%")
+    store_of(graph).keep(small)
+    os.chown(empty_cache, 1, -1)
+    assert store_of(graph).cheapest(1 << 40) is None
+
+
+def cut(path):
+    content = path.read_bytes()
+    path.write_bytes(content[:len(content) // 2])
+
+
+def emptied(path):
+    path.write_bytes(b"")
+
+
+def flipped(path):
+    content = bytearray(path.read_bytes())
+    for at in range(1, len(content), 97):
+        content[at] ^= 1 << at % 8
+    path.write_bytes(content)
+
+
+def nested(path):
+    path.write_text("[" * 100_000)
+
+
+def a_loop_of_links(path):
+    path.unlink()
+    path.symlink_to(path)
+
+
+@pytest.mark.parametrize("damage", [cut, emptied, flipped, nested, a_loop_of_links,
+                                    pathlib.Path.unlink])
+def test_damaged_plans_are_found_anew(graph, empty_cache, damage):
+    small, = plans_of(graph, "75%")
+    store_of(graph).keep(small)
+    store_of(graph).note_search(7, 1.0)
+    for path in (empty_cache / "plans").glob("*/*"):
+        damage(path)
+    assert store_of(graph).cheapest(1 << 40) is None
+    assert store_of(graph).searched_seconds(7) is None
+
+
+def test_a_cache_whose_name_is_no_utf8_keeps_plans(graph, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", os.fsdecode(os.fsencode(tmp_path) + b"/\xff"))
+    small, = plans_of(graph, "75%")
+    store_of(graph).keep(small)
+    assert store_of(graph).cheapest(1 << 40).cost == small.cost
+
+
+def test_a_cache_that_cannot_be_written_is_no_obstacle(monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", "/dev/null")
+    wrapped = lowtide.wrap(built(layers), torch.randn(512, 64), budget="85%", time_limit=0.3)
+    wrapped(torch.randn(512, 64)).sum().backward()
+    assert wrapped.memory.measured_peak

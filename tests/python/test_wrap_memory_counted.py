@@ -178,3 +178,29 @@ def test_the_user_says_whether_a_step_that_fits_no_plan_runs(chosen):
     x = torch.randn(ROWS, WIDTH)
     with (_warns_of_budget(True) if chosen == "warn" else pytest.raises(lowtide.InfeasibleError)):
         wrapped(x)[0].backward()
+
+
+def test_gradients_that_are_kept_do_not_count_where_they_lay_before():
+    """In the step that made them they were a part of the block."""
+    model = built(WithLoss)
+    optimizer = torch.optim.SGD(model.parameters(), 0.1, momentum=0.9)
+    rows = 8 * ROWS
+
+    def wrapped_within(budget):
+        return lowtide.wrap(model, torch.randn(rows, WIDTH), budget, optimizer=optimizer,
+                            time_limit=0.3, verbose=False)
+
+    with pytest.raises(lowtide.InfeasibleError) as error:
+        wrapped_within(1)
+    wrapped = wrapped_within(int(1.01 * error.value.smallest_budget))
+
+    def run(part):
+        wrapped(torch.randn(int(part * rows), WIDTH))[0].backward()
+        memory = wrapped.memory
+        assert memory.planned_peak <= memory.budget
+        assert memory.measured_peak - memory.outside <= memory.budget
+
+    run(1)
+    optimizer.zero_grad()
+    run(0.5)
+    run(0.5)

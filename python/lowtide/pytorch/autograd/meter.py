@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from ... import _runtime
 from .region import Region
@@ -13,21 +13,22 @@ class Meter:
     or what is captured before it, until the next step begins.
 
     ``regions``: those whose blocks count as taken by a step though they are kept between steps, a
-    list that its owner changes.
+    list that its owner changes. ``existing``: gives what is there before a step as the last one.
     """
 
-    def __init__(self, regions: Sequence[Region]):
+    def __init__(self, regions: Sequence[Region], existing: Callable[[], int]):
         #: The most that other code took in the last step whose backward pass was read.
         self.outside_bytes = 0
         #: By how much the step took more than its plans count.
         self.unforeseen_bytes = 0
-        self._regions, self._device = regions, "cpu"
+        self._regions, self._existing, self._device = regions, existing, "cpu"
         self._is_capturing = False
         self._is_open = False
         self._before = self._unserved_before = self._held_before = 0
-        self._outside = self._until_backward = self._after_backward = 0
+        self._outside = self._until_backward = 0
         self._is_read = False
-        self._taken_before = 0
+        #: What existed before the step that ended last; peaks are given with what existed then.
+        self._existed = self._after_backward = self._peak_before = 0
 
     def capture(self, device: str) -> None:
         """A graph is to be captured for the step that comes, on the device: it begins with this."""
@@ -75,24 +76,28 @@ class Meter:
         if self._is_open:
             _runtime.reset_peaks(self._device)
             self._until_backward = self._after_backward = self.unforeseen_bytes = 0
+            self._is_read, self._peak_before = False, 0
 
     def end(self) -> None:
         """What follows is no part of the step."""
         if self._is_open and not self._is_capturing:
             peak = _runtime.taken_peak_bytes(self._device)
-            self._after_backward = peak - self._made_bytes() - self._before
+            self._existed = self._existing()
+            self._after_backward = self._existed + peak - self._made_bytes() - self._before
             self._is_open = False
 
     @property
-    def taken_bytes(self) -> int:
-        """The most that a step took, beside what existed before it: the last one whose backward
-        pass was read until that was over, and afterwards the last one that another one followed."""
+    def peak_bytes(self) -> int:
+        """The most that was there at one time: in the last step whose backward pass was read until
+        that was over, and afterwards in the last one that another one followed. What existed before
+        differs among them, as gradients are kept, or batches have other sizes."""
         if not self._is_read:
-            return self._taken_before
-        return max(self._until_backward - self._before, self._after_backward)
+            return self._peak_before
+        existed = self._existing() if self._is_open else self._existed
+        return max(existed + self._until_backward - self._before, self._after_backward)
 
     def _open(self) -> None:
-        self._taken_before, self._is_read = self.taken_bytes, False
+        self._peak_before, self._is_read = self.peak_bytes, False
         _runtime.reset_peaks(self._device)
         self._until_backward = self._outside = self.unforeseen_bytes = 0
         self._is_open = True

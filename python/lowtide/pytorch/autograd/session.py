@@ -73,7 +73,7 @@ class Session:
                                       self._steps)
         self._admission = Admission(self.regions, self._account)
         self._gradients = KeptGradients(parameters())
-        self._meter = Meter(self.regions)
+        self._meter = Meter(self.regions, self._existing_bytes)
         self._notices = Notices()
         self._moved = Moved()
         self._begins_step = True
@@ -378,15 +378,15 @@ class Session:
         if not self.regions:
             fixed = self._account.fixed_bytes
             return Memory(self._account.budget.bytes, fixed, fixed)
-        last = self._graphs.latest
-        step = self._steps.of(last)
-        existing = self._account.existing_bytes + self._gradients_in_blocks.kept_bytes + max(
-            region.priced.resident_bytes for region in step)
+        step, existing = self._steps.of(self._graphs.latest), self._existing_bytes()
         blocks = sum(region.block_bytes(self._step_plans.known(region)) for region in step)
-        taken = self._meter.taken_bytes
-        return Memory(self.budget_bytes, existing, existing + blocks, taken and existing + taken,
+        return Memory(self.budget_bytes, existing, existing + blocks, self._meter.peak_bytes,
                       self._meter.outside_bytes, self._moved, self._state.moved_bytes,
                       self._state.moved)
+
+    def _existing_bytes(self) -> int:
+        return self._account.existing_bytes + self._gradients_in_blocks.kept_bytes + max(
+            region.priced.resident_bytes for region in self._steps.of(self._graphs.latest))
 
     def predicted(self) -> PredictedTime:
         """How long a step is to take."""

@@ -101,7 +101,7 @@ def _read(transformers, path: pathlib.Path):
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror}); an estimate needs a "
                          f"config.json of transformers") from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InputError(f"{path}: is no JSON document ({error})") from None
     if not isinstance(fields, dict) or "model_type" not in fields:
         raise InputError(f"{path}: has no \"model_type\", by which transformers knows a model")

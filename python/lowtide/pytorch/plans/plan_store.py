@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import pathlib
 from collections.abc import Iterator
 
 from ... import Error, Graph, Plan, _runtime, verify
+from ..common.private_folder import is_private, write_private
 from .needed_bytes import needed_bytes
+
+#: The file that notes them.
+_SEARCHES = "searches"
 
 
 class PlanStore:
@@ -18,7 +23,7 @@ class PlanStore:
     that more memory never gives a worse plan. A search that ended by itself is noted, so that it is
     not made again. ``strategy`` and ``options``: as given to ``lowtide.plan``, and ``slower``: the
     slower memory that plans may use; others have a store of their own. A folder that cannot be
-    written does no harm: plans are found anew.
+    written, or in which another user may write, does no harm: plans are found anew.
     """
 
     def __init__(self, graph: Graph, strategy: str | None, options, slower=None):
@@ -47,35 +52,43 @@ class PlanStore:
         if any(cost <= plan.cost and needed <= mine for cost, needed, _ in others):
             return
         try:
-            self._folder.mkdir(parents=True, exist_ok=True)
-            plan.save(self._folder / f"{mine}-{plan.cost!r}.json")
+            self._write(f"{mine}-{plan.cost!r}.json", plan.format())
             for cost, needed, path in others:
                 if cost >= plan.cost and needed >= mine:
                     path.unlink(missing_ok=True)
-        except (OSError, Error):
+        except OSError:
             return
 
     def searched_seconds(self, budget_bytes: int) -> float | None:
         """Of the searches for this budget that did all their work, the longest time limit; 0 when
         the clock cut all of them, None when there was none."""
-        return _read_numbers(self._searches).get(str(budget_bytes))
+        return self._searches().get(str(budget_bytes))
 
     def note_search(self, budget_bytes: int, seconds: float) -> None:
         """A search for this budget did all the work of this time limit; 0: the clock cut it."""
-        known = _read_numbers(self._searches)
+        known = self._searches()
         known[str(budget_bytes)] = max(seconds, known.get(str(budget_bytes), 0.0))
-        try:
-            self._folder.mkdir(parents=True, exist_ok=True)
-            self._searches.write_text(json.dumps(known))
-        except OSError:
-            return
+        with contextlib.suppress(OSError):
+            self._write(_SEARCHES, json.dumps(known))
 
-    @property
-    def _searches(self) -> pathlib.Path:
-        return self._folder / "searches"
+    def _searches(self) -> dict[str, float]:
+        return _read_numbers(self._folder / _SEARCHES) if self._is_ours() else {}
+
+    def _is_ours(self) -> bool:
+        """Whether no other user can have written here."""
+        return all(map(is_private, self._folders()))
+
+    def _write(self, name: str, text: str) -> None:
+        write_private(self._folders(), name, text)
+
+    def _folders(self) -> tuple[pathlib.Path, ...]:
+        """From the outermost one."""
+        return self._folder.parent.parent, self._folder.parent, self._folder
 
     def _entries(self) -> Iterator[tuple[float, int, pathlib.Path]]:
         """Cost, needed bytes, and file of each plan."""
+        if not self._is_ours():
+            return
         for path in self._folder.glob("*.json"):
             needed, _, cost = path.stem.partition("-")
             try:
@@ -101,7 +114,7 @@ def _plans_folder() -> pathlib.Path:
 def _read_numbers(path: pathlib.Path) -> dict[str, float]:
     try:
         known = json.loads(path.read_text())
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return {}
     if not isinstance(known, dict):
         return {}

@@ -108,7 +108,7 @@ class CheckpointFolder:
 
 def read_manifest(path: pathlib.Path) -> dict | None:
     """Of a checkpoint; None where it cannot be read or a file has not the size that it says."""
-    with contextlib.suppress(OSError, ValueError, AttributeError, TypeError):
+    with contextlib.suppress(OSError, ValueError, RecursionError, AttributeError, TypeError):
         manifest = json.loads((path / MANIFEST).read_text())
         sizes = manifest["files"].items()
         if all(os.sep not in name and (path / name).stat().st_size == size for name, size in sizes):

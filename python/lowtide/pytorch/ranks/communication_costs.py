@@ -52,7 +52,7 @@ class CommunicationCosts:
         write."""
         try:
             document = json.loads(pathlib.Path(path).read_text())
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             raise InputError(f"{path} cannot be read as costs of collectives: {error}") from error
         if not isinstance(document, dict) or document.get("format") != _FORMAT:
             raise InputError(f"{path} is not a {_FORMAT} document, such as comm.measure().save() "

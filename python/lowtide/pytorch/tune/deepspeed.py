@@ -240,7 +240,7 @@ def _read(configuration: Mapping | str | os.PathLike[str]) -> Mapping:
     try:
         with open(configuration, encoding="utf-8") as file:
             given = json.load(file)
-    except (OSError, ValueError, TypeError) as error:
+    except (OSError, ValueError, RecursionError, TypeError) as error:
         raise InputError(f"the configuration of DeepSpeed {configuration!r} cannot be read: "
                          f"{error}. It is to be JSON, without comments.") from None
     return _section(os.fspath(configuration), given)
