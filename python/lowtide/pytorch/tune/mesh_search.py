@@ -62,12 +62,14 @@ class MeshSearch:
 
     def least_of_all(self, budget: int) -> int:
         """A number of bytes that is no more than what any rank has."""
-        return min(self._group.meet("tune within a budget", number=budget))
+        (found,) = zip(*self._group.meet("tune within a budget", "", budget))
+        return min(found)
 
     def planned(self, budget: int, combination: Combination) -> Found:
         here = self._planned_here(budget, combination)
-        peaks = self._group.meet("plan a combination", combination.label,
-                                 here.peak if here.fits and here.peak is not None else -1)
+        (peaks,) = zip(*self._group.meet(
+            "plan a combination", combination.label,
+            here.peak if here.fits and here.peak is not None else -1))
         first = self._group.of_first(lambda: here, "rank a combination", combination.label)
         if min(peaks) >= 0:
             return dataclasses.replace(first, peak=max(peaks))
@@ -95,10 +97,9 @@ class MeshSearch:
             run = measured(model, self._inputs, budget, found.combination,
                            {**settings, "mesh": self._mesh}, updates)
         label = found.combination.label
-        peak = max(self._group.meet("compare peaks", label, run.peak))
-        seconds = max(self._group.meet("compare seconds", label,
-                                       int(run.seconds * _NANOSECONDS))) / _NANOSECONDS
-        return Measured(seconds, peak, budget)
+        peak, nanoseconds = self._group.largest("compare runs", label, run.peak,
+                                                int(run.seconds * _NANOSECONDS))
+        return Measured(nanoseconds / _NANOSECONDS, peak, budget)
 
     @contextlib.contextmanager
     def _copied(self) -> Iterator[tuple[torch.nn.Module, Mapping[str, Any]]]:
