@@ -174,9 +174,9 @@ class Region:
         return 0 if self._settings.cuda_graph else self._room_afterwards(known)
 
     def _room_afterwards(self, known: PricedGraph) -> int:
-        """What no plan counts is gone by then."""
+        """Results in the caller's memory are gone by then."""
         return max(0, self._afterwards.bytes_beside_gradients(known.input_bytes)
-                   - known.uncounted_bytes)
+                   - known.foreign_bytes)
 
     @property
     def _recording_bytes(self) -> int:
