@@ -14,7 +14,7 @@ WHOLE = {"rtol": 1e-3, "atol": 1e-4}
 
 #: Ranks and seeds.
 CASES = [(2, seed) for seed in range(20)]
-#: With two pending passes, these take a block that is larger than the budget, and no warning says so.
+#: With two pending passes these take a block larger than the budget, and no warning says so.
 EXCEEDING = {(2, 18)}
 #: How often a loop may tell, by a warning, that later steps need more than the first one.
 LEARNT = 4
