@@ -385,6 +385,8 @@ class Session:
                       self._state.moved)
 
     def _existing_bytes(self) -> int:
+        if not self._graphs.planned:  # while other numbers of slices are tried
+            return self._account.existing_bytes
         return self._account.existing_bytes + self._gradients_in_blocks.kept_bytes + max(
             region.priced.resident_bytes for region in self._steps.of(self._graphs.latest))
 

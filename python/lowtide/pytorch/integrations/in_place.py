@@ -115,17 +115,18 @@ def enable_memory_budget(module: torch.nn.Module, budget: int | str | None, exam
 
 class _Calls(torch.nn.Module):
     """What is planned: the forward that the module had before the exchange. A method is called with
-    the module, so that a trace finds the parameters by their names there."""
+    the module, so that a trace finds the parameters by their names there; paths of modules leave
+    out what is written as ``__inside__``."""
 
     def __init__(self, module: torch.nn.Module, call: Callable):
         super().__init__()
-        self.module = module
+        self.__inside__ = module
         is_own = isinstance(call, types.MethodType) and call.__self__ is module
         self.call = (call.__func__ if is_own  # type: ignore[attr-defined]
                      else lambda _, *given, **named: call(*given, **named))
 
     def forward(self, *arguments, **named):
-        return self.call(self.module, *arguments, **named)
+        return self.call(self.__inside__, *arguments, **named)
 
 
 def _exchanged(switch: InPlace, plain: Callable) -> Callable:
