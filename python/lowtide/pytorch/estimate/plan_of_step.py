@@ -58,7 +58,7 @@ def _account(graph: Graph, settings: Settings, parameters: Sequence[torch.Tensor
     account: BudgetAccount[_CapturedStep] = BudgetAccount(settings, lambda: parameters, steps,
                                                           _OnePass())
     priced = price(graph, "cpu", replaces_results=False)
-    after = account.afterwards.bytes_beside_gradients(priced.input_bytes) - priced.foreign_bytes
+    after = account.afterwards.bytes_beside_gradients(priced.input_bytes) - priced.uncounted_bytes
     steps.append(_CapturedStep(priced, max(0, after)))
     account.invalidate()
     return account, steps[0]

@@ -20,6 +20,7 @@ from ... import (
 from ...interruptible import interruptible
 from ..budget.settings import Settings
 from ..shards.collectives import IN_FLIGHT
+from .needed_bytes import needed_bytes
 from .plan_store import PlanStore
 from .slower import Slower
 
@@ -157,7 +158,8 @@ def keep_all_step_bytes(priced_graph: PricedGraph, after_bytes: int) -> int:
     graph = priced_graph.graph.with_after_bytes(after_bytes)
     whole = max(kept_all, handed_out_bytes(graph) + after_bytes)
     # Gradients lie apart from what is given back, which may take more addresses.
-    fits = _core.transfer(graph, graph, keep_all(graph), whole) is not None
+    plan = _core.transfer(graph, graph, keep_all(graph), whole)
+    fits = plan is not None and needed_bytes(graph, plan) <= whole
     return whole if fits else kept_all + after_bytes
 
 
