@@ -222,12 +222,17 @@ def run(seconds, seed):
     return tried, None
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+def begun(description):
+    """The arguments of a program that trains at random: how long, and from which seed on."""
+    parser = argparse.ArgumentParser(description=description.split("\n")[0])
     parser.add_argument("--seconds", type=float, default=600)
     parser.add_argument("--seed", type=int, default=0)
-    arguments = parser.parse_args()
     torch.set_num_threads(1)
+    return parser.parse_args()
+
+
+def main():
+    arguments = begun(__doc__)
     tried, found = run(arguments.seconds, arguments.seed)
     print(f"{tried} trainings, " + ("all as eager to the bit" if found is None else found))
     raise SystemExit(found is not None)

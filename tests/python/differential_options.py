@@ -7,7 +7,6 @@ takes. The peak that is measured is compared with the budget, where the model co
 With LOWTIDE_TEST_DEVICE=simulated both models are on the simulated device.
 """
 
-import argparse
 import collections
 import contextlib
 import copy
@@ -353,11 +352,7 @@ class Refused(str):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--seconds", type=float, default=600)
-    parser.add_argument("--seed", type=int, default=0)
-    arguments = parser.parse_args()
-    torch.set_num_threads(1)
+    arguments = differential.begun(__doc__)
     if DEVICE == "simulated":
         from lowtide.pytorch import simulated
 
