@@ -11,6 +11,7 @@
 #include "device/replayed_draw.h"
 #include "layout/layout.h"
 #include "profile/synthetic_inputs.h"
+#include "profile/trial_times.h"
 #include "runtime/kernel.h"
 #include "runtime/stopwatch.h"
 
@@ -18,6 +19,8 @@ namespace lowtide::profile {
 namespace {
 
 constexpr double kSecondsPerOp = 0.05;  ///< for timing; slower ops get kFewestRuns
+/// The same where the host interrupts runs.
+constexpr double kSecondsPerInterruptedOp = 0.25;
 constexpr int kFewestRuns = 3;
 constexpr int kMostRuns = 9;
 constexpr Bytes kLargestCache = Bytes{32} << 20;
@@ -32,12 +35,6 @@ using Times = device::WorkTimer::Times;
 constexpr double kBusySeconds = 100e-6;
 constexpr std::int64_t kFewestBusyElements = std::int64_t{1} << 16;
 constexpr std::int64_t kMostBusyElements = std::int64_t{1} << 30;
-
-double median(std::vector<double>& values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::ranges::nth_element(values, middle);
-  return *middle;
-}
 
 /// Adds one element to itself so often, so that the work takes no memory of the budget.
 void add_up(std::byte* element, std::int64_t times, c10::Device device) {
@@ -87,6 +84,14 @@ cost::OpProfile assign(const Graph& graph, const Op& op, const std::vector<Reque
     if (allocation.output == -1) allocation.offset = *offset++;
   }
   return profile;
+}
+
+/// Whether to run an op once more after these runs, which took so long in all.
+bool wants_more(const std::vector<TrialRun>& runs, double seconds) {
+  const int all = static_cast<int>(runs.size());
+  if (all < kFewestRuns) return true;
+  if (count_uninterrupted(runs) < kFewestRuns) return seconds < kSecondsPerInterruptedOp;
+  return all < kMostRuns && seconds < kSecondsPerOp;
 }
 
 /// Trials of one op on its inputs, in the memory of `room`.
@@ -158,15 +163,14 @@ class Trial {
     };
     once();  // touches the pages of outputs and workspace
     const runtime::Stopwatch all;
-    std::vector<double> work, launches;
-    while (static_cast<int>(work.size()) < kFewestRuns ||
-           (static_cast<int>(work.size()) < kMostRuns && all.seconds() < kSecondsPerOp)) {
+    std::vector<TrialRun> runs;
+    while (wants_more(runs, all.seconds())) {
       room_.disturb(kNeighbours * all_bytes_);
+      const long before = interruptions();
       const Times times = once();
-      work.push_back(times.work_seconds);
-      launches.push_back(times.launch_seconds);
+      runs.push_back({times, interruptions() != before});
     }
-    return {median(work), median(launches)};
+    return usual_times(runs);
   }
 
   const Graph& graph_;

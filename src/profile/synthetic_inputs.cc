@@ -54,8 +54,9 @@ constexpr std::array kIndexRules = {
     IndexRule{"aten::max_unpool2d", 1, 0, kPlane},
 };
 
-/// Matrix products of groups of rows: argument 2 holds the end of each group of rows of argument 0.
-/// Without rows in the groups the measured time would be that of an empty op.
+/// Matrix products by groups: argument 2 holds the end of each group.
+/// All rows are in the last group: kernels that take memory for each group in turn take the most of
+/// it then, and the work is the same. Without rows, the time would be that of an empty op.
 constexpr std::array<std::string_view, 3> kGrouped = {"aten::_grouped_mm",
                                                       "transformers::grouped_mm_fallback",
                                                       "transformers::grouped_mm_fallback_backward"};
@@ -109,18 +110,27 @@ std::int64_t plain_integer(const Graph& graph, const Op& op, TensorId input) {
   return is_one ? 1 : 0;
 }
 
-/// Ends of equal groups, one per element of the input; nothing if it holds no group ends.
+/// What is divided into groups: the rows of a matrix that meets one matrix per group, the columns of
+/// one that one matrix per group meets, and the inner dimension of a product of two matrices.
+std::int64_t grouped_size(const std::vector<std::int64_t>& left,
+                          const std::vector<std::int64_t>& right) {
+  if (left.size() > right.size()) return right.back();
+  return left.size() == right.size() ? left.back() : left.front();
+}
+
+/// Ends of groups of which the last one has all, one per element of the input; nothing if it holds
+/// no group ends.
 std::optional<at::Tensor> group_ends(const Graph& graph, const Op& op, TensorId input) {
   const Tensor& tensor = graph.tensor(input);
   if (std::ranges::count(kGrouped, op.type) == 0 ||
       tensor_argument(graph, op, kGroupEnds) != &tensor) {
     return std::nullopt;
   }
-  const std::int64_t groups = tensor.shape[0];
-  const std::int64_t rows = tensor_argument(graph, op, 0)->shape[0];
-  return (at::arange(1, groups + 1) * rows)
-      .div(groups, "floor")
-      .to(runtime::scalar_type(tensor.dtype.value()));
+  at::Tensor ends = at::zeros({tensor.shape[0]}, runtime::scalar_type(tensor.dtype.value()));
+  ends.narrow(0, tensor.shape[0] - 1, 1)
+      .fill_(grouped_size(tensor_argument(graph, op, 0)->shape,
+                          tensor_argument(graph, op, 1)->shape));
+  return ends;
 }
 
 at::Tensor uniform(std::int64_t count) {

@@ -10,30 +10,37 @@ namespace {
 using runtime::GraphMaker;
 using runtime::T;
 
-/// A product of `rows` rows in as many groups as there are matrices.
-Graph grouped_product(std::int64_t rows, std::int64_t groups) {
+using Shape = std::vector<std::int64_t>;
+
+/// A product in so many groups.
+Graph grouped_product(const Shape& left, const Shape& right, std::int64_t groups) {
   GraphMaker maker("grouped");
   Op op;
   op.name = "product";
-  op.type = "transformers::grouped_mm_fallback";
-  op.inputs = {maker.resident("x", {rows, 4}, Initializer{}),
-               maker.resident("w", {groups, 4, 3}, Initializer{}),
+  op.type = "aten::_grouped_mm";
+  op.inputs = {maker.resident("x", left, Initializer{}),
+               maker.resident("w", right, Initializer{}),
                maker.resident("ends", {groups}, Initializer{}, DType::i64)};
   for (int position : {0, 1, 2}) op.args.push_back(TensorArg{position});
   maker.data().ops.push_back(op);
   return maker.build({});
 }
 
-TEST(SyntheticInputs, GroupsOfRowsAreAllFilled) {
-  for (const auto& [rows, groups] : {std::pair{12, 4}, {10, 3}, {64, 1}, {5, 8}}) {
-    const Graph graph = grouped_product(rows, groups);
+TEST(SyntheticInputs, TheLastGroupHasAll) {
+  struct Case {
+    Shape left, right;
+    std::int64_t groups, all;
+  };
+  for (const auto& [left, right, groups, all] :
+       {Case{{12, 4}, {5, 4, 3}, 5, 12}, Case{{7, 4}, {1, 4, 3}, 1, 7},
+        Case{{6, 40}, {40, 3}, 4, 40}, Case{{3, 6, 4}, {4, 9}, 3, 9}}) {
+    const Graph graph = grouped_product(left, right, groups);
     const Op& op = graph.op(0);
     std::vector<std::byte> memory(
         static_cast<std::size_t>(synthetic_bytes(graph, op, kArenaAlignment)));
     const at::Tensor ends = synthetic_inputs(graph, op, memory.data(), device::cpu_device()).at(2);
-    EXPECT_EQ(ends[-1].item<std::int64_t>(), rows);
-    EXPECT_TRUE((ends.diff() >= rows / groups).all().item<bool>());
-    EXPECT_TRUE((ends.diff() <= rows / groups + 1).all().item<bool>());
+    EXPECT_EQ(ends[-1].item<std::int64_t>(), all);
+    EXPECT_EQ(ends.sum().item<std::int64_t>(), all);
   }
 }
 

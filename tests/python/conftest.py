@@ -1,6 +1,7 @@
 """Surroundings that several test files share."""
 
 import gc
+import os
 
 import pytest
 from on_device import DEVICE
@@ -33,6 +34,17 @@ def pytest_collection_finish():
     not look through them: that takes longer than most of these tests do."""
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def cache_of_this_run(tmp_path_factory):
+    """What was measured and planned before, on a busy machine or by another version, is not used,
+    and nothing is left for the user."""
+    base = tmp_path_factory.getbasetemp()
+    run = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(run / "cache of the run"))
+        yield
 
 
 @pytest.fixture(scope="session")

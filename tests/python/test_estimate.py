@@ -439,14 +439,15 @@ def test_gradients_of_a_value_are_added_up_in_place(uses, scatters):
 
 
 class Experts(nn.Module):
-    """Groups of rows, each multiplied by a matrix of its own, of no rows among them."""
+    """Groups of rows, each multiplied by a matrix of its own. ``ends``: of the groups."""
 
-    def __init__(self, dtype):
+    def __init__(self, dtype, ends):
         super().__init__()
         self.weight = nn.Parameter(torch.zeros(4, 96, 64, dtype=dtype))
+        self.ends = ends
 
     def forward(self, x):
-        ends = torch.tensor([30, 80, 80, 400], dtype=torch.int32)
+        ends = torch.tensor(self.ends, dtype=torch.int32)
         x = x.to(self.weight.dtype)
         for weight in (self.weight.transpose(1, 2), self.weight):
             x = F.grouped_mm(x, weight, offs=ends).relu()
@@ -455,9 +456,14 @@ class Experts(nn.Module):
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
 def test_experts_are_estimated_in_each_type_that_their_kernel_has(dtype):
-    def make():
-        return Experts(dtype), (torch.randn(400, 64),)
+    def make(*ends):
+        return Experts(dtype, ends), (torch.randn(400, 64),)
 
-    found = lowtide.estimate(*make())
-    peak, _ = measured(make)
-    assert abs(found.peak_bytes - peak) <= SMALL
+    def peak(*ends):
+        return measured(lambda: make(*ends))[0]
+
+    found = lowtide.estimate(*make(30, 80, 80, 400)).peak_bytes
+    # Which rows an expert gets is known in the run only: kernels of some processors take memory by
+    # the largest group.
+    assert abs(found - peak(0, 0, 0, 400)) <= SMALL
+    assert found >= peak(30, 80, 80, 400) - SMALL

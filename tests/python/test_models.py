@@ -136,7 +136,9 @@ def test_training_equals_pytorch(name, optimizer_name, tmp_path):
 
 # Convolutions in half types take long without instructions for them.
 SMALLER = {
-    "fcn8": dict(batch=1, image=32, classes=5, width=8),
+    # For images smaller than its kernel of 7 x 7, oneDNN's bf16 gradient of fc6 has elements that
+    # nothing wrote, on some processors.
+    "fcn8": dict(batch=1, image=128, classes=5, width=8),
     "segnet": dict(batch=1, image=32, classes=5),
     "vgg16": dict(batch=1, image=32, classes=5, width=32),
     "vgg19": dict(batch=1, image=32, classes=5, width=32, dropout=0.2),

@@ -58,6 +58,22 @@ def test_only_plans_that_none_beats_are_kept(graph):
                    if plan.arena_bytes <= budget)
 
 
+@pytest.mark.parametrize("spoil", [
+    lambda path: path.write_text("{"),
+    # As if what plans need had been counted otherwise.
+    lambda path: path.rename(path.with_name("1-" + path.name.partition("-")[2]))])
+def test_a_plan_that_holds_no_more_makes_room_for_others(graph, spoil, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    [found], store = plans_of(graph, "75%"), store_of(graph)
+    store.keep(found)
+    store.note_search(1 << 40, 2.0)
+    spoil(next(store._folder.glob("*.json")))
+    assert store.cheapest(1 << 40) is None
+    assert store.searched_seconds(1 << 40) is None
+    store.keep(found)
+    assert store.cheapest(1 << 40).cost == found.cost
+
+
 def test_a_search_that_the_clock_cut_is_not_the_last_one(graph):
     store = store_of(graph)
     assert store.searched_seconds(7) is None

@@ -98,9 +98,10 @@ def test_training_within_a_budget_is_eager_training_under_autocast(case, precisi
     assert wrapped.memory.planned_peak <= wrapped.memory.budget
 
 
-@pytest.mark.parametrize("case", ["convolutions", "a loss"])
-def test_the_plan_is_of_the_lower_precision(case):
-    make, inputs_of = MODELS[case]
+@pytest.mark.parametrize("make, inputs_of", [
+    # For fewer rows, kernels that copy their inputs may take more than lower precision saves.
+    CASES["convolutions"], (Deep, lambda: (torch.randn(256, 32),))])
+def test_the_plan_is_of_the_lower_precision(make, inputs_of):
     low, full = (lowtide.wrap(built(make), inputs_of(), precision=precision)
                  for precision in ("bf16", None))
     assert low.memory.planned_above < full.memory.planned_above

@@ -20,3 +20,13 @@ def grouped_product(left: torch.Tensor, right: torch.Tensor, offs: torch.Tensor 
     if left.dim() == right.dim():
         shape.insert(0, left.shape[0] if offs is None else offs.shape[0])
     return torch.empty(shape, dtype=out_dtype or left.dtype, device=left.device)
+
+
+def all_in_last_group(left: torch.Tensor, right: torch.Tensor, offs: torch.Tensor | None = None,
+                      *_) -> None:
+    """Makes ``offs`` those for which kernels that take memory by the largest group take the most:
+    the groups are of rows of ``left``, columns of ``right``, or of what the product sums over."""
+    if offs is None:
+        return
+    size = {0: left.shape[-1], -1: left.shape[0], 1: right.shape[-1]}[left.dim() - right.dim()]
+    offs.zero_()[-1] = size

@@ -10,6 +10,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 from ... import _runtime
 from ..common.random_numbers import random_numbers_kept
+from .grouped_products import GROUPED, all_in_last_group
 
 #: An op is measured if its tensors take at most this share of the device's free memory: it holds
 #: them, its results and its workspaces.
@@ -49,6 +50,8 @@ class OpPeaks:
             return 0
         with _disable_current_modes(), torch.no_grad(), random_numbers_kept(self._kind):
             arguments, named = pytree.tree_unflatten(list(map(self._like, leaves)), form)
+            if op is GROUPED:
+                all_in_last_group(*arguments)
             try:
                 return self._peak_of(op, arguments, named)
             except Exception:  # an op may refuse data that no step would give it

@@ -42,6 +42,7 @@ class PlanStore:
                 plan = self._load(path, needed)
                 if plan is not None:
                     return plan
+                self._forget(path)
         return None
 
     def keep(self, plan: Plan) -> None:
@@ -70,6 +71,14 @@ class PlanStore:
         known[str(budget_bytes)] = max(seconds, known.get(str(budget_bytes), 0.0))
         with contextlib.suppress(OSError):
             self._write(_SEARCHES, json.dumps(known))
+
+    def _forget(self, path: pathlib.Path) -> None:
+        """A plan that is none for this version of the program. It was an answer of the searches
+        that are noted, so that they count no more; and as long as it is there, no plan is kept that
+        it seems to beat."""
+        with contextlib.suppress(OSError):
+            path.unlink(missing_ok=True)
+            (self._folder / _SEARCHES).unlink(missing_ok=True)
 
     def _searches(self) -> dict[str, float]:
         return _read_numbers(self._folder / _SEARCHES) if self._is_ours() else {}

@@ -23,6 +23,9 @@ Value = TypeVar("Value")
 _NUMBERS = 4
 _HEADER = struct.Struct(f"48s16s{_NUMBERS}q")
 
+#: Of a message.
+_SIZE = struct.Struct("q")
+
 _keys = itertools.count()
 
 #: By key, as ops of a graph name it. A group is there as long as its process.
@@ -71,16 +74,15 @@ class Group:
         ranks. Raises Error where another rank does something else or about something else.
         """
         self.meet(what, about)
-        found: list = [None]
+        message = b""
         failure: BaseException | None = None
         if self.rank == 0:
             try:
-                found = [(True, make())]
+                message = pickle.dumps((True, make()))
             except Exception as error:
                 failure = error
-                found = [(False, _picklable(error))]
-        dist.broadcast_object_list(found, group=self._talk, group_src=0)
-        done, value = found[0]
+                message = pickle.dumps((False, _picklable(error)))
+        done, value = pickle.loads(self._from_first(message))
         if not done:
             raise failure or value
         return value
@@ -133,13 +135,25 @@ class Group:
                 if dense.data_ptr() != tensor.data_ptr():
                     tensor.copy_(dense)
 
+    def _from_first(self, message: bytes) -> bytes:
+        """The message of the first rank, on all of them."""
+        size = _SIZE.unpack(self._broadcast(bytearray(_SIZE.pack(len(message)))))[0]
+        return self._broadcast(bytearray(message) if self.rank == 0 else bytearray(size))
+
+    def _broadcast(self, buffer: bytearray) -> bytearray:
+        dist.broadcast(_bytes_of(buffer), group=self._talk, group_src=0)
+        return buffer
+
     def _all(self, mine: bytes) -> list[bytes]:
-        # Python's memory: the backend's threads let go of tensors later, and PyTorch's allocator
-        # would have them meanwhile.
-        given, found = (torch.frombuffer(bytearray(some), dtype=torch.uint8)
-                        for some in (mine, self.size * len(mine)))
-        self._talk._allgather_base(found, given).wait()
-        return [bytes(part.tolist()) for part in found.chunk(self.size)]
+        given, found = bytearray(mine), bytearray(self.size * len(mine))
+        self._talk._allgather_base(_bytes_of(found), _bytes_of(given)).wait()
+        return [bytes(found[at:at + len(mine)]) for at in range(0, len(found), len(mine))]
+
+
+def _bytes_of(buffer: bytearray) -> torch.Tensor:
+    """In Python's memory: the backend's threads let go of tensors later, and PyTorch's allocator
+    would have them meanwhile, beside what a plan counts."""
+    return torch.frombuffer(buffer, dtype=torch.uint8)
 
 
 def _picklable(error: Exception) -> Exception:
