@@ -138,7 +138,8 @@ class Group:
     def _from_first(self, message: bytes) -> bytes:
         """The message of the first rank, on all of them."""
         size = _SIZE.unpack(self._broadcast(bytearray(_SIZE.pack(len(message)))))[0]
-        return self._broadcast(bytearray(message) if self.rank == 0 else bytearray(size))
+        found = self._broadcast(bytearray(message) if self.rank == 0 else bytearray(size))
+        return bytes(found)
 
     def _broadcast(self, buffer: bytearray) -> bytearray:
         dist.broadcast(_bytes_of(buffer), group=self._talk, group_src=0)
