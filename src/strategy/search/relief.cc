@@ -47,11 +47,11 @@ bool Relief::round(const Control& control) {
   constexpr int kPlaces = 16;
   count_over();
   const int fullest = fullest_stage();
-  bool any = drop_best(drops_over(fullest), control) ||
-             drop_best(drops_over(std::min(fullest + 1, graph_.end())), control);
-  for (int i = 0; i < kPlaces && !any; ++i) {
+  bool any = drop_best(drops_over(fullest, control), control) ||
+             drop_best(drops_over(std::min(fullest + 1, graph_.end()), control), control);
+  for (int i = 0; i < kPlaces && !any && !control.should_stop(); ++i) {
     const int from = static_cast<int>(std::int64_t{graph_.num_stages()} * i / kPlaces);
-    any = drop_best(drops_over(plan_.memory().over_after(from)), control);
+    any = drop_best(drops_over(plan_.memory().over_after(from), control), control);
   }
   return any && plan_.cost() <= most_cost_;
 }
@@ -116,11 +116,22 @@ int Relief::fullest_stage() const {
   return fullest;
 }
 
+/// By value: where it is used next, if it is held over the stage without being used there; else
+/// kNone.
+std::vector<int> Relief::uses_behind(int stage) const {
+  std::vector<int> uses(graph_.num_values());
+  for (int v = 0; v < graph_.num_values(); ++v) {
+    uses[v] = remat::next_use_behind(graph_, plan_, v, stage);
+  }
+  return uses;
+}
+
 /// Drops of values that are held over the stage without being used there.
-std::vector<Relief::Drop> Relief::drops_over(int stage) const {
+std::vector<Relief::Drop> Relief::drops_over(int stage, const Control& control) {
   std::vector<Drop> drops;
+  const std::vector<int> uses = uses_behind(stage);
   const auto add_use = [&](Drop& drop, int value) {
-    const int use = remat::next_use_behind(graph_, plan_, value, stage);
+    const int use = uses[value];
     const int op = graph_.value(value).producer;
     if (use == kNone || !graph_.may_rerun(op, use)) return;
     drop.events.push_back({use, op});
@@ -145,6 +156,7 @@ std::vector<Relief::Drop> Relief::drops_over(int stage) const {
     offer(std::move(one), 1, 4 * v);
     offer(std::move(together), 2, 4 * v + 2);
   }
+  control.count(plan_.take_work());
   return drops;
 }
 
