@@ -110,8 +110,8 @@ std::int64_t plain_integer(const Graph& graph, const Op& op, TensorId input) {
   return is_one ? 1 : 0;
 }
 
-/// What is divided into groups: the rows of a matrix that meets one matrix per group, the columns of
-/// one that one matrix per group meets, and the inner dimension of a product of two matrices.
+/// What is divided into groups: the rows of a matrix that meets one matrix per group, the columns
+/// of one that one matrix per group meets, and the inner dimension of a product of two matrices.
 std::int64_t grouped_size(const std::vector<std::int64_t>& left,
                           const std::vector<std::int64_t>& right) {
   if (left.size() > right.size()) return right.back();
@@ -128,8 +128,8 @@ std::optional<at::Tensor> group_ends(const Graph& graph, const Op& op, TensorId 
   }
   at::Tensor ends = at::zeros({tensor.shape[0]}, runtime::scalar_type(tensor.dtype.value()));
   ends.narrow(0, tensor.shape[0] - 1, 1)
-      .fill_(grouped_size(tensor_argument(graph, op, 0)->shape,
-                          tensor_argument(graph, op, 1)->shape));
+      .fill_(
+          grouped_size(tensor_argument(graph, op, 0)->shape, tensor_argument(graph, op, 1)->shape));
   return ends;
 }
 

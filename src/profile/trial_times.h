@@ -18,8 +18,8 @@ long interruptions();
 /// How many of the runs the host did not interrupt.
 int count_uninterrupted(const std::vector<TrialRun>& runs);
 
-/// The times of a usual run: the medians of those that were not interrupted. On a busy machine there
-/// may be none, and then the least times, as others' work only adds to them. Needs a run.
+/// The times of a usual run: the medians of those that were not interrupted. On a busy machine
+/// there may be none, and then the least times, as others' work only adds to them. Needs a run.
 device::WorkTimer::Times usual_times(const std::vector<TrialRun>& runs);
 
 }  // namespace lowtide::profile

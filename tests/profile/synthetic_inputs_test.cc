@@ -18,8 +18,7 @@ Graph grouped_product(const Shape& left, const Shape& right, std::int64_t groups
   Op op;
   op.name = "product";
   op.type = "aten::_grouped_mm";
-  op.inputs = {maker.resident("x", left, Initializer{}),
-               maker.resident("w", right, Initializer{}),
+  op.inputs = {maker.resident("x", left, Initializer{}), maker.resident("w", right, Initializer{}),
                maker.resident("ends", {groups}, Initializer{}, DType::i64)};
   for (int position : {0, 1, 2}) op.args.push_back(TensorArg{position});
   maker.data().ops.push_back(op);
