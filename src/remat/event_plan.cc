@@ -160,7 +160,11 @@ EventPlan::Moment EventPlan::last_use_before(int value, int run_stage, int befor
 }
 
 int EventPlan::instance_at(int value, int stage) const {
+  constexpr std::size_t kFew = 8;  // for which a scan is faster than halving
   const std::vector<int>& runs = runs_[graph_.value(value).producer];
+  if (runs.size() > kFew) {
+    return static_cast<int>(std::ranges::upper_bound(runs, stage) - runs.begin()) - 1;
+  }
   int k = static_cast<int>(runs.size()) - 1;
   while (runs[k] > stage) --k;
   return k;

@@ -188,15 +188,26 @@ TEST(DualBound, IsBelowTheOptimumAtAnyMultipliersAndThereAtTheSolvers) {
 TEST(Rounding, KeepsEverythingOrNothingAtTheEnds) {
   const Graph graph = testing::chain_graph(5);
   const remat::StageGraph stages(graph);
-  const checkmate::StageModel model(graph, stages, keep_all_reference(graph).peak_bytes,
-                                    checkmate::Formulation::ends);
-  const std::vector<double> nothing(model.program().num_columns());
-  EXPECT_TRUE(checkmate::rounded(stages, model, nothing, 0).empty());
+  const auto none = [](int, int) { return 0.0; };
+  EXPECT_TRUE(checkmate::rounded(stages, none, 0).empty());
   // Each backward op b5 ... b1 makes its two activations again, from the beginning; the gradients
   // too, down to the output.
   const auto plan =
-      lower(graph, remat::executions_of(stages, checkmate::rounded(stages, model, nothing, 1)));
+      lower(graph, remat::executions_of(stages, checkmate::rounded(stages, none, 1)));
   EXPECT_GT(plan.cost, 3 * keep_all_reference(graph).cost);
+}
+
+TEST(Rounding, OfAModelWithoutHeldValuesIsThatOfNothing) {
+  for (std::uint64_t seed = 0; seed < 20; ++seed) {
+    const Graph graph = testing::random_step(seed, 10, 8);
+    const remat::StageGraph stages(graph);
+    const checkmate::StageModel model(graph, stages, keep_all_reference(graph).peak_bytes,
+                                      checkmate::Formulation::ends);
+    const std::vector<double> zeros(model.program().num_columns());
+    const auto by_model = [&](int t, int v) { return model.held(zeros, t, v); };
+    EXPECT_EQ(checkmate::rounded(stages, by_model, 1),
+              checkmate::rounded(stages, [](int, int) { return 0.0; }, 1));
+  }
 }
 
 // ---- The strategies ----------------------------------------------------------------------------

@@ -57,20 +57,6 @@ Graph gated_steps(int steps) {
   return Graph(std::move(data));
 }
 
-/// Each op reads so many of the values before it.
-Graph wide_step(int ops, int fan_in) {
-  GraphData data;
-  data.name = "wide step";
-  for (int i = 0; i < ops; ++i) {
-    std::vector<TensorId> inputs;
-    for (int k = std::max(0, i - fan_in); k < i; ++k) inputs.push_back(k);
-    data.tensors.push_back(testing::value("value " + std::to_string(i), 64));
-    data.ops.push_back(testing::op("op " + std::to_string(i), std::move(inputs), {i}, 1));
-  }
-  data.outputs = {ops - 1};
-  return Graph(std::move(data));
-}
-
 /// The stage that makes a value of that name.
 int stage_of(const Graph& graph, const remat::StageGraph& stages, const std::string& name) {
   const auto found = std::ranges::find_if(stages.values(), [&](const remat::StageValue& value) {
@@ -122,7 +108,7 @@ TEST(Relief, StopsWhenTold) {
 /// up they are looked for once.
 TEST(Relief, LooksAtEachReaderOnce) {
   const auto seconds = [](int fan_in) {
-    const remat::StageGraph graph(wide_step(400, fan_in));
+    const remat::StageGraph graph(testing::wide_step(400, fan_in));
     const Control control = Control::by_work(1e-9);
     control.count(1e3);
     search::Relief(graph, graph.resident_bytes()).run({}, kAnyCost, control);

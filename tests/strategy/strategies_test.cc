@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <ctime>
 #include <deque>
 #include <set>
 #include <span>
@@ -106,6 +107,19 @@ TEST_P(EveryStrategy, PlansRealGraphs) {
     if (testing::sweep(true, false)) answers.check(graph, share_of_peak(graph, 0.8), moves);
   }
   answers.expect_valid();
+}
+
+/// Where each value has many readers, too. The processor's time counts, as the machine may be busy.
+TEST_P(EveryStrategy, EndsWithTheTimeLimit) {
+  const Graph graph = testing::wide_step(1000, 100);
+  const Control control(0.05);
+  const std::clock_t start = std::clock();
+  try {
+    ask(GetParam(), graph, share_of_peak(graph, 0.6), {}, control);
+  } catch (const InputError& error) {
+    EXPECT_THAT(error.what(), ::testing::HasSubstr("rows and"));
+  }
+  EXPECT_LT(static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC, 4);
 }
 
 INSTANTIATE_TEST_SUITE_P(Registry, EveryStrategy, ::testing::ValuesIn(testing::strategy_names()),

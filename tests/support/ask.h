@@ -12,9 +12,9 @@ namespace lowtide::testing {
 
 /// Asks a strategy, with its default options apart from those given.
 inline strategy::Decision ask(std::string_view strategy, const Graph& graph, Bytes budget,
-                              const strategy::GivenOptions& given = {}) {
+                              const strategy::GivenOptions& given = {},
+                              Control control = Control()) {
   const strategy::Strategy& asked = strategy::find_strategy(strategy);
-  Control control;
   return asked.decide({graph, budget, strategy::complete_options(asked, given), control});
 }
 

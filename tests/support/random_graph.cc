@@ -184,6 +184,19 @@ Graph chain_graph(int layers, Bytes bytes) {
   return Graph(std::move(data));
 }
 
+Graph wide_step(int ops, int fan_in) {
+  GraphData data;
+  data.name = "wide step";
+  for (int i = 0; i < ops; ++i) {
+    std::vector<TensorId> inputs;
+    for (int k = std::max(0, i - fan_in); k < i; ++k) inputs.push_back(k);
+    data.tensors.push_back(value("value " + std::to_string(i), 64));
+    data.ops.push_back(op("op " + std::to_string(i), std::move(inputs), {i}, 1));
+  }
+  data.outputs = {ops - 1};
+  return Graph(std::move(data));
+}
+
 Graph random_step(std::uint64_t seed, int forward, int backward) {
   std::mt19937_64 random(seed);
   const auto pick = [&](int low, int high) {

@@ -31,6 +31,9 @@ std::vector<OpId> random_executions(const Graph& graph, std::uint64_t seed);
 /// Every activation has `bytes`, every op costs 1, backward ops 2.
 Graph chain_graph(int layers, Bytes bytes = 1024);
 
+/// Each op reads so many of the values before it, as far as there are any. Values have 64 bytes.
+Graph wide_step(int ops, int fan_in);
+
 /// A small training step: forward ops that read one or two recent values, and backward ops, which
 /// run once, that read the gradient after them and any of the forward values.
 Graph random_step(std::uint64_t seed, int forward, int backward);

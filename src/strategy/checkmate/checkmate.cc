@@ -163,16 +163,16 @@ class Checkmate {
     result.outcome = Outcome::infeasible;
     result.smallest_peak = smallest_peak_;
     result.message = fmt::format("{} within the budget; one of {} bytes is known", what_is_known(),
-                                 result.smallest_peak.value_or(0));
+                                 *result.smallest_peak);
     return result;
   }
 
-  /// The descent of the search, which may even end within the budget.
+  /// The descent of the search, in the time limit once more. It may even end within the budget.
   void find_smallest() {
-    Control no_limit;
-    const Decision found = ask_search(no_limit, 0);
+    Control again = request_.control.renewed();
+    const Decision found = ask_search(again, 0);
     if (!found.executions.empty()) incumbent_.offer(remat::events_of(stages_, found.executions));
-    smallest_peak_ = found.smallest_peak;
+    smallest_peak_ = found.smallest_peak.value_or(remat::keep_all_peak(stages_));
   }
 
   std::string_view what_is_known() const {

@@ -59,14 +59,14 @@ class LpRounding {
     if (solved.values.empty() || solved.status == solver::Solved::Status::infeasible) return false;
     const int thresholds = static_cast<int>(request_.options.at("thresholds"));
     for (int k = 1; k <= thresholds; ++k) {
-      offer_rounded(model, solved.values, static_cast<double>(k) / (thresholds + 1));
+      const auto held = [&](int t, int v) { return model.held(solved.values, t, v); };
+      offer_rounded(held, static_cast<double>(k) / (thresholds + 1));
     }
     return true;
   }
 
-  Bytes offer_rounded(const checkmate::StageModel& model, std::span<const double> values,
-                      double threshold) {
-    return incumbent_.offer(checkmate::rounded(stages_, model, values, threshold));
+  Bytes offer_rounded(const checkmate::Held& held, double threshold) {
+    return incumbent_.offer(checkmate::rounded(stages_, held, threshold));
   }
 
   Decision answer() {
@@ -88,10 +88,8 @@ class LpRounding {
 
   /// The last resort, independent of the budget. Keeping everything may need less memory.
   Bytes keep_nothing() {
-    const checkmate::StageModel model(request_.graph, stages_, request_.budget_bytes,
-                                      checkmate::Formulation::ends);
-    const std::vector<double> nothing(model.program().num_columns());
-    return std::min(incumbent_.offer({}), offer_rounded(model, nothing, 1));
+    const auto nothing = [](int, int) { return 0.0; };
+    return std::min(incumbent_.offer({}), offer_rounded(nothing, 1));
   }
 
   const PlanRequest& request_;

@@ -86,6 +86,7 @@ void Breeding::repair() {
       moves_.undo();
       ++idle;
     }
+    control_.count(plan_.take_work());
   }
 }
 
@@ -119,6 +120,7 @@ void Breeding::trim() {
   for (remat::Event event : events) {
     if (control_.should_stop()) return;
     moves_.hold_if_it_fits(event);
+    control_.count(plan_.take_work());
   }
 }
 

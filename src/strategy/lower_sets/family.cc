@@ -1,6 +1,7 @@
 #include "strategy/lower_sets/family.h"
 
 #include <algorithm>
+#include <functional>
 #include <set>
 
 namespace lowtide::strategy::lower_sets {
@@ -16,14 +17,23 @@ void sort_by_size(std::vector<LowerSet>& family) {
                            [](const LowerSet& set) { return std::ranges::count(set, true); });
 }
 
-LowerSet needed_by(const remat::StageGraph& graph, int forward_end, int stage) {
-  LowerSet set(forward_end);
-  set[stage] = true;
-  for (int i = stage; i >= 0; --i) {
-    if (!set[i]) continue;
-    for (int v : graph.stage(i).inputs) set[graph.value(v).producer] = true;
+/// For each stage, the stage with all its predecessors. One that is in the set of a stage has all
+/// its own there, too.
+std::vector<LowerSet> with_predecessors(const remat::StageGraph& graph, int forward_end) {
+  std::vector<LowerSet> sets;
+  for (int stage = 0; stage < forward_end; ++stage) {
+    std::vector<int> producers;
+    for (int v : graph.stage(stage).inputs) producers.push_back(graph.value(v).producer);
+    std::ranges::sort(producers, std::greater());
+    LowerSet set(forward_end);
+    for (int producer : producers) {
+      if (set[producer]) continue;
+      for (int i = 0; i <= producer; ++i) set[i] = set[i] || sets[producer][i];
+    }
+    set[stage] = true;
+    sets.push_back(std::move(set));
   }
-  return set;
+  return sets;
 }
 
 }  // namespace
@@ -47,8 +57,7 @@ std::optional<std::vector<LowerSet>> all_lower_sets(const remat::StageGraph& gra
 }
 
 std::vector<LowerSet> pruned_lower_sets(const remat::StageGraph& graph, int forward_end, int most) {
-  std::vector<LowerSet> family;
-  for (int i = 0; i < forward_end; ++i) family.push_back(needed_by(graph, forward_end, i));
+  std::vector<LowerSet> family = with_predecessors(graph, forward_end);
   family.emplace_back(forward_end);
   family.emplace_back(forward_end, true);
   sort_by_size(family);

@@ -36,20 +36,26 @@ LowerSetProgram::LowerSetProgram(const remat::StageGraph& graph, int forward_end
   double total = 0;
   for (int i = 0; i < forward_end; ++i) total += graph.stage(i).cost;
   unit_ = std::max(total, std::numeric_limits<double>::min()) / slots;
-  for (int from = 0; from < num_sets() && !control.should_stop(); ++from) {
-    for (int to = from + 1; to < num_sets(); ++to) {
-      segments_[static_cast<std::size_t>(from) * family_.size() + to] = make_segment(from, to);
+  for (int to = 1; to < num_sets() && !control.should_stop(); ++to) {
+    const std::vector<bool> read = read_behind(family_[to]);
+    for (int from = 0; from < to; ++from) {
+      segments_[static_cast<std::size_t>(from) * family_.size() + to] = make_segment(from, to, read);
     }
   }
 }
 
-bool LowerSetProgram::crosses(int value, int to) const {
-  return std::ranges::any_of(graph_.value(value).readers, [&](int reader) {
-    return reader < forward_end_ && !family_[to][reader];
-  });
+/// Per value, whether a forward stage outside of the set reads it.
+std::vector<bool> LowerSetProgram::read_behind(const LowerSet& set) const {
+  std::vector<bool> read(graph_.num_values());
+  for (int stage = 0; stage < forward_end_; ++stage) {
+    if (set[stage]) continue;
+    for (int v : graph_.stage(stage).inputs) read[v] = true;
+  }
+  return read;
 }
 
-LowerSetProgram::Segment LowerSetProgram::make_segment(int from, int to) const {
+LowerSetProgram::Segment LowerSetProgram::make_segment(int from, int to,
+                                                       const std::vector<bool>& read_behind) const {
   Segment result;
   const bool is_last = to == num_sets() - 1;
   Bytes beside = 0;
@@ -60,7 +66,7 @@ LowerSetProgram::Segment LowerSetProgram::make_segment(int from, int to) const {
     for (int v : graph_.stage(i).outputs) {
       if (kept_[v]) continue;
       const remat::StageValue& value = graph_.value(v);
-      const bool cached = !is_last && crosses(v, to);
+      const bool cached = !is_last && read_behind[v];
       if (cached) result.cached += value.bytes;
       if (value.last_reader() >= forward_end_ || cached) result.needed += value.bytes;
       beside = std::max(beside, beside_[v]);
@@ -114,11 +120,12 @@ Checkpoints LowerSetProgram::checkpoints(const std::vector<int>& chain) const {
   Checkpoints result{kept_, lone_groups(graph_)};
   for (std::size_t k = 1; k < chain.size(); ++k) {
     const bool is_last = k + 1 == chain.size();
+    const std::vector<bool> read = read_behind(family_[chain[k]]);
     for (int i = 0; i < forward_end_; ++i) {
       if (family_[chain[k - 1]][i] || !family_[chain[k]][i]) continue;
       result.group[i] = static_cast<int>(k);
       for (int v : graph_.stage(i).outputs) {
-        if (is_last || crosses(v, chain[k])) result.kept[v] = true;
+        if (is_last || read[v]) result.kept[v] = true;
       }
     }
   }

@@ -41,8 +41,8 @@ class LowerSetProgram {
   Checkpoints checkpoints(const std::vector<int>& chain) const;
 
  private:
-  Segment make_segment(int from, int to) const;
-  bool crosses(int value, int to) const;
+  Segment make_segment(int from, int to, const std::vector<bool>& read_behind) const;
+  std::vector<bool> read_behind(const LowerSet& set) const;
 
   const remat::StageGraph& graph_;
   int forward_end_;
