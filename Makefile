@@ -5,9 +5,10 @@
 # make sanitize  the C++ tests again under the address, undefined-behaviour and thread sanitizers
 # make fuzz      damaged files under the address and undefined-behaviour sanitizers, for two minutes
 # make lint      checks the sources: ruff, mypy, clang-format, clang-tidy
+# make site      the documentation as a site, in out/site
 # make bench     the comparisons with PyTorch (slow)
 
-.PHONY: demo test test-all sanitize fuzz lint bench setup browser clean
+.PHONY: demo test test-all sanitize fuzz lint site bench setup browser clean
 
 demo: setup
 	scripts/build.sh lowtide lowtide_python lowtide_python_runtime lowtide_python_fake_cuda
@@ -17,7 +18,7 @@ test: setup browser
 	scripts/build.sh
 	scripts/test.sh
 
-test-all: test
+test-all: test site
 	scripts/build.sh benchmarks
 	LOWTIDE_SWEEP=1 .venv/bin/ctest --test-dir build --output-on-failure -j "$$(nproc)"
 	scripts/test_python.sh -m sweep
@@ -34,6 +35,9 @@ fuzz: setup
 
 lint: setup
 	scripts/lint.sh
+
+site:
+	scripts/site.sh
 
 bench: setup
 	scripts/build.sh all benchmarks
