@@ -79,6 +79,17 @@ def test_where_all_fits_each_rank_has_the_whole_model(ranks, peaks):
     assert "sharding='none', mesh=mesh" in code and {"mesh", "sharding"} <= set(settings)
 
 
+def test_an_update_in_the_backward_pass_is_one_of_the_ways(ranks, peaks):
+    budget = int(0.9 * peaks["full"])
+    (ranking, text, code, _, peak), other = ranks.run(tuned, budget, {"ways": ("fused_update",)})
+    assert ranking == other[0]
+    least = {(one.fused_update, one.sharding): size for one, _, _, size in ranking}
+    assert {(False, "none"), (True, "none"), (False, "full")} <= least.keys(), text
+    assert least[True, "none"] < least[False, "none"]
+    assert peak <= budget
+    assert ("fused_update=True" in code) == ranking[0][0].fused_update
+
+
 def test_within_a_budget_both_ranks_have_one_ranking_and_keep_it(ranks, peaks):
     assert peaks["full"] < peaks["none"]
     budget = peaks["full"]

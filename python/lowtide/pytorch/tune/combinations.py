@@ -58,7 +58,7 @@ def combinations(allowed: Allowed, rows: int | None, can_fuse: bool,
                  is_on_ranks: bool = False) -> Iterator[Combination]:
     """Those that change least first. ``rows``: of the batch, which must divide into micro-batches;
     None: the batch is not to be divided. ``can_fuse``: whether there is an optimizer object.
-    ``is_on_ranks``: whether there is a mesh, where nothing moves and no update is fused."""
+    ``is_on_ranks``: whether there is a mesh, where nothing moves."""
     numbers = [1] if rows is None or "micro_batches" not in allowed.ways else [
         number for number in _MICRO_BATCHES if rows % number == 0]
     axes: list[Sequence] = [
@@ -67,8 +67,7 @@ def combinations(allowed: Allowed, rows: int | None, can_fuse: bool,
         ["exact", *allowed.stashes],
         [1, "auto"] if "slices" in allowed.ways else [1],
         [None] if allowed.offload is None or is_on_ranks else [None, allowed.offload],
-        [False, True] if can_fuse and "fused_update" in allowed.ways and not is_on_ranks
-        else [False],
+        [False, True] if can_fuse and "fused_update" in allowed.ways else [False],
         allowed.shardings if is_on_ranks else [None],
     ]
     found = (Combination(*values) for values in itertools.product(*axes))

@@ -14,8 +14,10 @@ import torch
 from ... import InfeasibleError, InputError
 from ..budget.budget import Budget
 from ..budget.settings import Settings
+from ..common.fused_update import FusedUpdate
 from ..common.inputs import device_of
 from ..on_ranks import planned_as_it_is
+from ..optimizer.fused_updates import require_by_element
 from ..optimizer.stand_in import stand_in
 from ..shards.costs import CollectiveCosts
 from ..shards.group import Group
@@ -122,6 +124,9 @@ class MeshSearch:
     def _as_settings(self, budget: int, combination: Combination) -> Settings:
         names = ("precision", "slices", "stash")
         settings = Settings(Budget.parse(budget), **self._settings,
+                            fused_update=FusedUpdate.parse(combination.fused_update),
                             **{name: getattr(combination, name) for name in names})
         settings.require_ranks_may_train()
+        if settings.fused_update is not None:
+            require_by_element(settings.optimizer)
         return settings

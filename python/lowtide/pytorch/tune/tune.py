@@ -79,8 +79,7 @@ def tune(
     behind what does not. ``deepspeed``: a configuration of DeepSpeed, or its file, whose settings
     take the place of what is allowed, as ``from_deepspeed`` reads them. ``mesh``: as of ``wrap``,
     on all ranks of which this call is made, each with its own inputs; ``shardings`` are then tried
-    too, and all ranks get the same ranking, by the rank that takes the most. Nothing moves and no
-    update is fused there.
+    too, and all ranks get the same ranking, by the rank that takes the most. Nothing moves there.
 
     Times are those of the forward and the backward pass of a batch, from ops that were measured on
     this machine; of a run, with the update where one of the first makes it in its backward pass.
