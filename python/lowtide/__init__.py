@@ -175,6 +175,7 @@ def report(
     step: Callable[[], object] | None = None,
     example_inputs: object = None,
     time_limit: float = 20.0,
+    format: str | None = None,
 ) -> pathlib.Path:
     """Writes one page of HTML that shows a plan: memory over time, addresses, the schedule, and
     what is kept, run again and moved, and why. It needs no network. Returns where it was written.
@@ -184,20 +185,37 @@ def report(
     module, a function that runs one step of training; it is called once, and memory is measured.
     ``example_inputs``: for a module, as of ``wrap``; then its memory in bf16 and with half of the
     rows is estimated. ``time_limit``: seconds for plans within other budgets; 0: none are made.
-    Raises InputError where plotly is not installed: ``pip install "lowtide[report]"``.
+
+    ``format``: "page", or what another tool reads: "trace" (Perfetto), "snapshot" (PyTorch's
+    memory_viz), "dot" (Graphviz), "csv" (buffers, as MiniMalloc has them). None: by the suffix of
+    the file, ``.json``, ``.pickle``, ``.dot``, ``.csv``; of all others, a page. Raises InputError
+    where a page is asked for and plotly is not installed: ``pip install "lowtide[report]"``.
     """
+    formats = importlib.import_module(".formats", __name__)
+    kind = formats.checked_format(format, path)
     seconds = checked_seconds(time_limit, zero_is_none=True)
-    if plan is not None or isinstance(subject, Graph):
-        if plan is None or step is not None or example_inputs is not None:
-            raise InputError("a graph is shown with its plan, and by no step: "
-                             "lowtide.report(graph, path, plan)")
-        page = importlib.import_module(".page", __name__)
-        found = page.report_of_plan(checked_graph(subject), plan, run, seconds)
-        return page.write_page(found, path)
-    if run is not None:
+    of_graph = plan is not None or isinstance(subject, Graph)
+    if of_graph and (plan is None or step is not None or example_inputs is not None):
+        raise InputError("a graph is shown with its plan, and by no step: "
+                         "lowtide.report(graph, path, plan)")
+    if not of_graph and run is not None:
         raise InputError("run is for a graph and its plan; of a module, give a step to measure")
-    with_torch = importlib.import_module(".pytorch.page", __name__)  # torch is optional
-    return with_torch.report_of_module(subject, path, step, example_inputs, seconds)
+    if kind != formats.PAGE:
+        if not (run is None and step is None and example_inputs is None):
+            raise InputError(f"run, step and example_inputs are for a page, and this is a {kind}: "
+                             f"leave them out, or give a file whose name ends in .html")
+        shown = ([formats.ShownPlan.of_files(checked_graph(subject), plan)] if of_graph
+                 else _page_of_modules().plans_of_module(subject))
+        return formats.write_plans(shown, path, kind)
+    if of_graph:
+        page = importlib.import_module(".page", __name__)
+        return page.write_page(page.report_of_plan(checked_graph(subject), plan, run, seconds),
+                               path)
+    return _page_of_modules().report_of_module(subject, path, step, example_inputs, seconds)
+
+
+def _page_of_modules():
+    return importlib.import_module(".pytorch.page", __name__)  # torch is optional
 
 
 def estimate(

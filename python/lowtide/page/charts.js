@@ -132,7 +132,7 @@ function arenaChart(graph) {
 
 const LANE_COLOURS = {
   forward: "activations", backward: "values of the backward pass", optimizer: "values of the update",
-  "run again": "activations made again", "copies out": "optimizer state",
+  "run again": "activations made again", network: "gradients of parameters", "copies out": "optimizer state",
   "copies in": "moved back from slower memory", waits: "workspace",
 };
 

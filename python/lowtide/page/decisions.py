@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from .. import Graph, Plan, _core, format_bytes
+from .. import Graph, Op, Plan, _core, format_bytes
 from .lives import Content, Life
 from .origins import Origin
 
@@ -49,6 +49,20 @@ def decisions(graph: Graph, plan: Plan, explained: _core.Explanation, lives: Seq
     return Decisions(rows[:_MOST_ROWS], left_out)
 
 
+def kept_lives(ops: Sequence[Op], plan: Plan, explained: _core.Explanation,
+               lives: Sequence[Life]) -> Iterator[Life]:
+    """Of activations that are held from the forward pass until ops behind it have read them."""
+    again = {again.op for again in explained.again}
+    moved = {moved.storage for moved in explained.moved}
+    behind = next((at for at, action in enumerate(plan.actions)
+                   if action[0] == "run" and ops[action[1]].phase != "forward"),
+                  len(plan.actions))
+    for life in lives:
+        if (life.content is Content.ACTIVATIONS and life.begin < behind < life.end
+                and life.op not in again and life.tensor not in moved):
+            yield life
+
+
 class _Decisions:
     def __init__(self, graph: Graph, explained: _core.Explanation, origins: Sequence[Origin]):
         self._ops, self._tensors = graph.ops, graph.tensors
@@ -61,8 +75,9 @@ class _Decisions:
         for again in self._explained.again:
             op, origin = self._ops[again.op], self._origins[again.op]
             made = sum(self._tensors[tensor].bytes for tensor in op.outputs)
-            yield Decision("run again", op.name, op.type, *origin, made, again.runs - 1,
-                           again.cost / self._whole, self._why_again(again.absence, made))
+            yield Decision("run again", op.name, op.type, origin.layer, origin.line, made,
+                           again.runs - 1, again.cost / self._whole,
+                           self._why_again(again.absence, made))
 
     def _why_again(self, absence: _core.Absence | None, made: int) -> str:
         if absence is None:
@@ -78,32 +93,20 @@ class _Decisions:
             maker = self._maker.get(moved.storage)
             kind = tensor.role if maker is None else self._ops[maker].type
             origin = Origin() if maker is None else self._origins[maker]
-            yield Decision("moved", tensor.name, kind, *origin, tensor.bytes, moved.times_back,
-                           moved.copies / self._whole,
+            yield Decision("moved", tensor.name, kind, origin.layer, origin.line, tensor.bytes,
+                           moved.times_back, moved.copies / self._whole,
                            f"copies run beside ops, which wait {moved.waited / self._whole:.2%} "
                            f"of the time of keep-all for them")
 
     def kept(self, plan: Plan, lives: Sequence[Life]) -> Iterator[Decision]:
-        """Activations that are held from the forward pass until ops behind it have read them."""
-        again = {again.op for again in self._explained.again}
-        moved = {moved.storage for moved in self._explained.moved}
-        behind = self._first_behind_forward(plan)
         readers = self._last_readers()
-        for life in lives:
-            if (life.content is not Content.ACTIVATIONS or life.begin >= behind
-                    or life.end <= behind or life.op in again or life.tensor in moved):
-                continue
-            op = self._ops[life.op]
-            yield Decision("kept", self._tensors[life.tensor].name, op.type,
-                           *self._origins[life.op], life.bytes, 0, 0.0,
+        for life in kept_lives(self._ops, plan, self._explained, lives):
+            op, origin = self._ops[life.op], self._origins[life.op]
+            yield Decision("kept", self._tensors[life.tensor].name, op.type, origin.layer,
+                           origin.line, life.bytes, 0, 0.0,
                            f"{self._read_by(readers.get(life.tensor))}; to make it again takes "
                            f"{op.cost / self._whole:.2%} of the time of keep-all, and what "
                            f"{op.name} reads")
-
-    def _first_behind_forward(self, plan: Plan) -> int:
-        return next((at for at, action in enumerate(plan.actions)
-                     if action[0] == "run" and self._ops[action[1]].phase != "forward"),
-                    len(plan.actions))
 
     def _last_readers(self) -> dict[int, int]:
         """By storage, the op that reads it last in the order of the graph."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import enum
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from .. import Graph, Plan
+from .. import Graph, Op, Plan, Tensor, _core
 
 
 class Content(enum.Enum):
@@ -30,6 +30,9 @@ _OF_PHASE = {"forward": Content.ACTIVATIONS, "backward": Content.BACKWARD,
              "optimizer": Content.UPDATE}
 
 
+_OF_RESIDENTS = {"parameters": Content.PARAMETERS, "optimizer state": Content.STATE}
+
+
 class Life(NamedTuple):
     """From the action ``begin`` until before ``end``. ``tensor``: None for the workspace of ``op``,
     which made it; ``op``: None for what a copy brought. ``offset``: in the arena, behind the
@@ -48,6 +51,20 @@ def lives(graph: Graph, plan: Plan) -> list[Life]:
     """Those of values and workspaces with bytes, in the order in which they end. Residents that
     stay are not among them. ``plan`` is valid."""
     return list(_Walk(graph, plan).lives())
+
+
+def name_of(life: Life, ops: Sequence[Op], tensors: Sequence[Tensor]) -> str:
+    if life.tensor is not None:
+        return tensors[life.tensor].name
+    return f"workspace of {ops[life.op].name}"
+
+
+def resident_bytes(explained: _core.Explanation) -> dict[Content, int]:
+    """Of those that stay in memory."""
+    found = dict.fromkeys([*_OF_RESIDENTS.values(), Content.OTHERS], 0)
+    for what, size in explained.residents:
+        found[_OF_RESIDENTS.get(what, Content.OTHERS)] += size
+    return found
 
 
 class _Walk:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from .. import Op
+from ..source_line import SourceLine
 
 #: More would not be told apart in a picture.
 _MOST_GROUPS = 8
@@ -14,11 +15,16 @@ _DEEPEST = 6
 
 
 class Origin(NamedTuple):
-    """``layer``: the path of the module, "" for none; ``line``: of the user's code, "" where it is
-    not known."""
+    """``layer``: the path of the module, "" for none; ``source``: of the user's code, where it is
+    known."""
 
     layer: str = ""
-    line: str = ""
+    source: SourceLine | None = None
+
+    @property
+    def line(self) -> str:
+        """The source as a text, "" where it is not known."""
+        return "" if self.source is None else str(self.source)
 
 
 def origins_of_names(ops: Iterable[Op]) -> list[Origin]:

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from .. import Graph, InputError, Plan, _core, format_bytes, replay, verify
 from .arena import arena
 from .decisions import decisions
-from .lives import Content, Life, lives
+from .lives import Content, Life, lives, name_of, resident_bytes
 from .measured import MeasuredMemory, of_trace
 from .memory import memory_over_time, shown_actions
 from .origins import Origin, layer_groups, origins_of_names
@@ -19,7 +19,6 @@ from .schedule import schedule
 _MOST_HELD = 15
 #: By cost unit: what times are shown in, and how many of the unit that is.
 _UNITS = {"us": ("ms", 1e3), "ns": ("ms", 1e6), "flops": ("Gflop", 1e9)}
-_OF_RESIDENTS = {"parameters": Content.PARAMETERS, "optimizer state": Content.STATE}
 _NUMBERS = {content: number for number, content in enumerate(Content)}
 
 
@@ -62,13 +61,18 @@ class HeldBeside:
 def report_of_plan(graph: Graph, plan: Plan, run: str | os.PathLike[str] | None,
                    time_limit: float) -> Report:
     """``run``: the trace of a step by the plan. Raises InputError for a plan that breaks a rule."""
+    require_valid(graph, plan)
+    held = HeldBeside(measured=None if run is None else of_trace(run, plan.graph or graph.name))
+    shown = report_of_graph(graph, plan, held=held, time_limit=time_limit)
+    return Report(graph.name, (), f"Times are {_core.cost_origin(graph)}.", [shown])
+
+
+def require_valid(graph: Graph, plan: Plan) -> None:
+    """Raises InputError for a plan that breaks a rule."""
     broken = verify(graph, plan)
     if broken is not None:
         raise InputError(f"the plan breaks the rule {broken.rule}: {broken.message}. Give the "
                          f"graph that it was made for, {plan.graph!r} by its name.")
-    held = HeldBeside(measured=None if run is None else of_trace(run, plan.graph or graph.name))
-    shown = report_of_graph(graph, plan, held=held, time_limit=time_limit)
-    return Report(graph.name, (), f"Times are {_core.cost_origin(graph)}.", [shown])
 
 
 def report_of_graph(graph: Graph, plan: Plan, origins: Sequence[Origin] | None = None,
@@ -149,18 +153,11 @@ class _Known:
         where, _, _ = self._origins[number].line.partition(", in ")
         return f"{self._ops[number].name} ({where})" if where else self._ops[number].name
 
-    def residents(self) -> dict[Content, int]:
-        """Those that stay in memory."""
-        found = dict.fromkeys([*_OF_RESIDENTS.values(), Content.OTHERS], 0)
-        for what, size in self._explained.residents:
-            found[_OF_RESIDENTS.get(what, Content.OTHERS)] += size
-        return found
-
     def group_of(self, life: Life) -> str:
         return self._groups.get(self._origins[life.op].layer, "")
 
     def memory(self, held: HeldBeside) -> dict:
-        residents = self.residents()
+        residents = resident_bytes(self._explained)
         residents[Content.BESIDE] = held.beside
         residents[Content.STATE] += held.state
         total = self._replayed.memory
@@ -194,23 +191,19 @@ class _Known:
         columns: dict[str, list] = {key: [] for key in
                                     ("begin", "end", "offset", "bytes", "content", "name", "layer")}
         offset = 0
-        for content, size in self.residents().items():
+        for content, size in resident_bytes(self._explained).items():
             if size:
                 row = 0.0, self._end, offset, size, _NUMBERS[content], content.value, ""
                 offset += size
                 _add(columns, row)
         for life in found.boxes:
             row = (reached[life.begin], reached[life.end], residents + (life.offset or 0),
-                   life.bytes, _NUMBERS[life.content], self._name(life), self._layer(life))
+                   life.bytes, _NUMBERS[life.content], name_of(life, self._ops, self._tensors),
+                   self._layer(life))
             _add(columns, row)
         return {"boxes": columns, "raster": found.raster and found.raster._asdict(),
                 "end": self._end, "arena_bytes": plan.arena_bytes,
                 "budget_bytes": plan.budget_bytes}
-
-    def _name(self, life: Life) -> str:
-        if life.tensor is not None:
-            return self._tensors[life.tensor].name
-        return f"workspace of {self._ops[life.op].name}"
 
     def _layer(self, life: Life) -> str:
         return "" if life.op is None else self._origins[life.op].layer

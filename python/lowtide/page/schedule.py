@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from .. import Graph, Plan
 
-AGAIN = "run again"
+AGAIN, NETWORK = "run again", "network"
 #: In the order of a page, the first on top.
-LANES = ("forward", "backward", "optimizer", AGAIN, "copies out", "copies in", "waits")
+LANES = ("forward", "backward", "optimizer", AGAIN, NETWORK, "copies out", "copies in", "waits")
 _OF_VERB = {"offload": "copies out", "prefetch": "copies in", "wait": "waits"}
+#: Ops that begin or end a collective of several ranks.
+_COLLECTIVE = re.compile(r"lowtide::(gather|reduce|scatter)_(start|wait)")
 _MOST_BARS = 600
 
 
@@ -26,20 +29,28 @@ class Bar(NamedTuple):
     busy: float = 0.0
 
 
+def lanes_of(graph: Graph, plan: Plan) -> list[str]:
+    """By action, the lane that it takes time in; "" for one that takes none by its kind."""
+    ops, ran, found = graph.ops, set(), []
+    for action in plan.actions:
+        verb, index = action[0], action[1]
+        if verb != "run":
+            found.append(_OF_VERB.get(verb, ""))
+            continue
+        lane = NETWORK if _COLLECTIVE.fullmatch(ops[index].type) else ops[index].phase
+        found.append(AGAIN if index in ran else lane)
+        ran.add(index)
+    return found
+
+
 def schedule(graph: Graph, plan: Plan,
              moments: Sequence[tuple[float, float, float]]) -> dict[str, list[Bar]]:
     """By lane, those that are in use. ``moments``: as of ``_core.timeline``."""
     ops, tensors = graph.ops, graph.tensors
-    lanes, ran = defaultdict(list), set()
-    for action, (_, begin, end) in zip(plan.actions, moments):
-        verb, index = action[0], action[1]
-        if verb == "run":
-            lane = AGAIN if index in ran else ops[index].phase
-            ran.add(index)
-            name = ops[index].name
-        elif verb != "free":
-            lane, name = _OF_VERB[verb], tensors[index].name
-        if verb != "free" and end > begin:
+    lanes = defaultdict(list)
+    for action, lane, (_, begin, end) in zip(plan.actions, lanes_of(graph, plan), moments):
+        if lane and end > begin:
+            name = (ops if action[0] == "run" else tensors)[action[1]].name
             lanes[lane].append(Bar(begin, end, name, 1, end - begin))
     whole = max((bar.end for bars in lanes.values() for bar in bars), default=0.0)
     return {lane: _merged(lanes[lane], whole / _MOST_BARS) for lane in LANES if lanes[lane]}

@@ -7,6 +7,8 @@ import re
 
 import torch
 
+from ...source_line import SourceLine
+
 _FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<function>\S+)\n'
                     r"\s*(?P<code>[^\n]*)")
 _TORCH = os.path.dirname(torch.__file__) + os.sep
@@ -17,17 +19,17 @@ def is_of_torch(file: str) -> bool:
     return file.startswith(_TORCH)
 
 
-def user_line(node: torch.fx.Node) -> str:
-    """``model.py:12, in forward: y = f(x)``; "" where PyTorch kept no trace.
+def user_line(node: torch.fx.Node) -> SourceLine | None:
+    """``model.py:12, in forward: y = f(x)``; None where PyTorch kept no trace.
 
     The innermost frame outside PyTorch; the innermost of all when there is no other.
     """
     frames = list(_FRAME.finditer(node.meta.get("stack_trace") or ""))
     own = [frame for frame in frames if not is_of_torch(frame["file"])] or frames
     if not own:
-        return ""
+        return None
     file, line, function, code = own[-1].group("file", "line", "function", "code")
-    return f"{file}:{line}, in {function}: {code.strip()}"
+    return SourceLine(file, int(line), function, code.strip())
 
 
 def at_user_line(node: torch.fx.Node) -> str:

@@ -1,5 +1,5 @@
 """The page of a wrapped module."""
 
-from .module_report import report_of_module
+from .module_report import plans_of_module, report_of_module
 
-__all__ = ["report_of_module"]
+__all__ = ["plans_of_module", "report_of_module"]

@@ -9,6 +9,7 @@ from collections.abc import Callable
 import torch
 
 from ... import InputError, Plan, format_bytes
+from ...formats import ShownPlan
 from ...page import (
     GraphReport,
     HeldBeside,
@@ -19,6 +20,7 @@ from ...page import (
     report_of_graph,
     write_page,
 )
+from ...source_line import SourceLine
 from ..autograd.planned_graph import PlannedGraph
 from ..autograd.session import Session
 from ..budget.memory import Memory
@@ -33,13 +35,7 @@ def report_of_module(model: torch.nn.Module, path: str | os.PathLike[str],
                      step: Callable[[], object] | None, example_inputs: object,
                      time_limit: float) -> pathlib.Path:
     """As of ``lowtide.report``, which says where the page was written."""
-    session = session_of(model)
-    if not isinstance(session, Session):
-        raise InputError("a report shows the plans of mode=\"executor\"; of a module that Inductor "
-                         "compiles there is lowtide.explain")
-    if not session.regions:
-        raise InputError(f"nothing is planned: {session.why_unplanned or 'no step was run'}. Give "
-                         f"wrap the example_inputs, or run a step before")
+    session = _planned_session(model)
     measured = None if step is None else measured_step(session, step)
     graphs = session.by_plans
     shown = [_graph_report(session, graph, plan, measured, time_limit / len(graphs))
@@ -48,6 +44,24 @@ def report_of_module(model: torch.nn.Module, path: str | os.PathLike[str],
               else estimated_savings(model, example_inputs, session.settings))
     report = Report(session.name, _figures(session), f"A step: {session.memory()}.", shown, advice)
     return write_page(report, path)
+
+
+def plans_of_module(model: torch.nn.Module) -> list[ShownPlan]:
+    """Of each graph. Raises InputError as ``report_of_module``."""
+    return [ShownPlan(graph.region.priced.graph, plan, _origins(graph))
+            for graph, plan in _planned_session(model).by_plans]
+
+
+def _planned_session(model: torch.nn.Module) -> Session:
+    """Raises InputError where there is no plan to show."""
+    session = session_of(model)
+    if not isinstance(session, Session):
+        raise InputError("a report shows the plans of mode=\"executor\"; of a module that Inductor "
+                         "compiles there is lowtide.explain")
+    if not session.regions:
+        raise InputError(f"nothing is planned: {session.why_unplanned or 'no step was run'}. Give "
+                         f"wrap the example_inputs, or run a step before")
+    return session
 
 
 def _figures(session: Session) -> list[tuple[str, str]]:
@@ -83,7 +97,6 @@ def _origins(graph: PlannedGraph) -> list[Origin]:
             for node in nodes]
 
 
-def _near(line: str) -> str:
+def _near(line: SourceLine | None) -> SourceLine | None:
     """A line of a file of this folder, less the folder."""
-    here = os.getcwd() + os.sep
-    return line[len(here):] if line.startswith(here) else line
+    return line and line._replace(file=line.file.removeprefix(os.getcwd() + os.sep))
