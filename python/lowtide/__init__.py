@@ -66,6 +66,7 @@ from .arguments import (
 )
 from .interruptible import interruptible
 from .lazy import lazily
+from .notebook import show_core_classes
 
 __all__ = [
     "Error", "Estimate", "Frontier", "Graph", "InfeasibleError", "InputError", "Op", "Plan",
@@ -98,6 +99,7 @@ _WITH_TORCH = {
 
 
 __getattr__ = lazily(__name__, _WITH_TORCH)
+show_core_classes()
 
 
 def plan(

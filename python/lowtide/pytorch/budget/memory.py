@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 import torch
 
 from ... import format_bytes
+from ...notebook import bars
 from ..common.local_tensor import counted_parts
 
 
@@ -85,7 +86,7 @@ class Memory:
                  "measured peak": self.measured_peak,
                  "existed before the step": self.existing, "taken outside": self.outside,
                  "moved out": self.moved.bytes_out, "moved back": self.moved.bytes_in}
-        return _html_bars({name: size for name, size in sizes.items() if size})
+        return bars({name: size for name, size in sizes.items() if size})
 
     def __str__(self) -> str:
         limit = "none" if self.budget is None else format_bytes(self.budget)
@@ -98,16 +99,6 @@ class Memory:
                 f"{format_bytes(self.measured_peak)}, of which {format_bytes(self.existing)} "
                 f"existed before the step and {format_bytes(self.outside)} were taken outside"
                 f"{moved}")
-
-
-def _html_bars(sizes: Mapping[str, int]) -> str:
-    """A row for each, with a bar as long as its share of the largest."""
-    most = max(sizes.values(), default=1)
-    rows = "".join(
-        f"<tr><th style=\"text-align: left\">{name}</th><td>{format_bytes(size)}</td>"
-        f"<td style=\"width: 20em\"><div style=\"background: #1f8a83; height: 0.8em; "
-        f"width: {100 * size / most:.1f}%\"></div></td></tr>" for name, size in sizes.items())
-    return f"<table>{rows}</table>"
 
 
 def outside_room(outside_bytes: int) -> int:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import html
 import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ... import InfeasibleError, format_bytes
+from ...notebook import table as html_table
 from ..common.table import aligned
 from .trial import Found
 
@@ -55,15 +57,25 @@ class Tuned:
         return "" if self.best is None else self.best.combination.code(self.budget)
 
     def __str__(self) -> str:
-        rows = [self._row(str(number), found) for number, found in enumerate(self.ranked, 1)]
-        heads = ["", "combination", "results", self.goal if self.goal in SIZES else "", "predicted",
-                 "run", "peak", "why"]
-        used = [index for index, head in enumerate(heads) if head or index == 0]
-        table = aligned([[row[index] for index in used] for row in [heads, *rows]], left=3)
+        table = aligned(self._rows(), left=3)
         end = self.code or "No combination fits."
         notes = "\n".join(f"{key}: {text}" for key, text in self.notes.items())
         return "\n\n".join(filter(None, [f"{self.goal} within {format_bytes(self.budget)}", table,
                                           end, notes]))
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        heads, *rows = self._rows()
+        return (f"<div><p>{self.goal} within {format_bytes(self.budget)}</p>"
+                f"{html_table(heads, rows)}<pre>{html.escape(self.code)}</pre></div>")
+
+    def _rows(self) -> list[list[str]]:
+        """The heads, and a row for each combination."""
+        rows = [self._row(str(number), found) for number, found in enumerate(self.ranked, 1)]
+        heads = ["", "combination", "results", self.goal if self.goal in SIZES else "", "predicted",
+                 "run", "peak", "why"]
+        used = [index for index, head in enumerate(heads) if head or index == 0]
+        return [[row[index] for index in used] for row in [heads, *rows]]
 
     @staticmethod
     def _row(number: str, found: Found) -> list[str]:

@@ -1,0 +1,6 @@
+"""What notebooks show of Lowtide's objects: small tables in HTML, without scripts."""
+
+from .html import bars, table
+from .planning import show_core_classes
+
+__all__ = ["bars", "show_core_classes", "table"]
