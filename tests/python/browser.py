@@ -73,10 +73,11 @@ class Browser:
 
 
 class Tab:
-    """A file in a window of this width, in a colour scheme: "light" or "dark"."""
+    """A page in a window of this width, in a colour scheme: "light" or "dark"."""
 
-    def __init__(self, browser, path, width, scheme):
+    def __init__(self, browser, url, width, scheme):
         self._browser = browser
+        self._own = url if url.startswith("http") else "file:"
         self._target = browser.call("Target.createTarget", url="about:blank")["targetId"]
         self._session = browser.call("Target.attachToTarget", targetId=self._target,
                                      flatten=True)["sessionId"]
@@ -86,7 +87,7 @@ class Tab:
                   deviceScaleFactor=1, mobile=width < 600)
         self.call("Emulation.setEmulatedMedia",
                   features=[{"name": "prefers-color-scheme", "value": scheme}])
-        self.call("Page.navigate", url=path.resolve().as_uri())
+        self.call("Page.navigate", url=url)
 
     def call(self, method, **parameters):
         return self._browser.call(method, self._session, **parameters)
@@ -109,7 +110,7 @@ class Tab:
             time.sleep(0.05)
 
     def errors(self):
-        """What went wrong in the page so far, and what it asked of a network."""
+        """What went wrong in the page so far, and what it asked of others than its own server."""
         found = []
         for event in self._browser.events:
             if event.get("sessionId") != self._session:
@@ -121,7 +122,7 @@ class Tab:
                 found.append(told["entry"])
             elif what == "Network.requestWillBeSent":
                 url = told["request"]["url"]
-                if not url.startswith(("file:", "data:", "about:", "blob:")):
+                if not url.startswith(("file:", "data:", "about:", "blob:", self._own)):
                     found.append(url)
         return found
 

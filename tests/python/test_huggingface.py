@@ -93,6 +93,7 @@ def test_the_trainer_trains_to_the_same_bits(huggingface, make, attention, tmp_p
     found = [(budget, entry["lowtide_planned_bytes"], entry["lowtide_peak_bytes"])
              for entry, budget in zip(figures, budgets)]
     assert all(0 < planned <= budget for budget, planned, _ in found), found
+    assert all(entry["lowtide_predicted_seconds"] > 0 for entry in figures)  # all metrics are there
     # The peak counts what else the process of the tests takes meanwhile.
     assert all(0 < peak <= 1.05 * budget for budget, _, peak in found), found
 

@@ -78,6 +78,7 @@ def test_the_trainer_trains_to_the_same_bits(integration, validated, tmp_path):
     assert all(torch.equal(state[name], plain[name]) for name in plain)
     loss = outside_room(1)  # worked out outside of the planned module
     assert 0 < logged["lowtide_peak_bytes"] <= logged["lowtide_planned_bytes"] + loss
+    assert logged["lowtide_predicted_seconds"] > 0  # all that lowtide.metrics has
     assert "forward" not in model.net.__dict__
 
 

@@ -94,7 +94,7 @@ def test_the_wheel_has_both_parts_and_their_types(tmp_path):
     for part in ("_core", "_runtime", "_fake_cuda"):
         assert any(re.fullmatch(rf"lowtide/{part}\..*so", name) for name in names)
     for name in ("py.typed", "_core.pyi", "bin/lowtide", "command.py", "pytorch/backend.py",
-                 "page/page.html", "page/page.css", "page/page.js"):
+                 "page/page.html", "page/page.css", "page/page.js", "live_page/live.html"):
         assert f"lowtide/{name}" in names
     assert not any(name.startswith(("tests/", "bench/")) for name in names)
     assert_the_command_plans(wheel, tmp_path)

@@ -57,7 +57,7 @@ def page(tmp_path_factory):
 
 def opened_tab(browser, path, width=1280, scheme="light"):
     """A page, when it is drawn."""
-    tab = chromium.Tab(browser, path, width, scheme)
+    tab = chromium.Tab(browser, path.resolve().as_uri(), width, scheme)
     tab.wait_for("document.documentElement?.dataset.drawn !== undefined")
     if PICTURES:
         tab.screenshot(pathlib.Path(PICTURES) / f"{path.stem}-{scheme}-{width}.png")

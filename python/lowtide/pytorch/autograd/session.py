@@ -65,6 +65,8 @@ class Session:
         self.runs = 0
         #: Why a call ran without a plan, when one did; "" otherwise.
         self.why_unplanned = ""
+        #: Called where a step begins, when the figures of the one before are complete.
+        self.observers: list[Callable[[], None]] = []
         #: What is made again when the budget changes.
         self.choices = Choices()
         self._parameters = parameters
@@ -328,6 +330,8 @@ class Session:
 
     def _begin_step(self, region: Region) -> None:
         self._meter.end()
+        for observer in self.observers:
+            observer()
         self._begins_step = True
         unforeseen = self._clear_gradients(region)
         if not self._values.are_chosen_for(self._steps.of(region)):

@@ -45,8 +45,9 @@ class MemoryBudget(TrainerCallback):
     ``budget`` and ``settings`` as in ``lowtide.wrap``; the trainer's optimizer is counted, and the
     batch after the one in use, which Accelerate's data loader holds already. The
     first batch is planned for when it comes, so that the data are drawn as without a budget. Logs
-    gain ``lowtide_planned_bytes`` and ``lowtide_peak_bytes``: what a step takes by its plan and
-    what the last one took, existing tensors included. Raises InputError for ``fused_update``: the
+    gain the figures of ``lowtide.metrics``, such as ``lowtide_planned_bytes`` and
+    ``lowtide_peak_bytes``: what a step takes by its plan and what the last one took, existing
+    tensors included. Raises InputError for ``fused_update``: the
     trainer asks for the norm of all gradients in every step, also where it clips nothing.
     """
 
@@ -88,9 +89,7 @@ class MemoryBudget(TrainerCallback):
     def on_log(self, args, state, control, logs=None, **others):
         if self._in_place is None or self._in_place.memory.measured_peak == 0:
             return
-        memory = self._in_place.memory
-        figures = {"lowtide_planned_bytes": memory.planned_peak,
-                   "lowtide_peak_bytes": memory.measured_peak}
+        figures = self._in_place.metrics
         if logs is not None:
             logs.update(figures)
         if state.log_history:  # written before callbacks are called

@@ -13,6 +13,7 @@ from torch.nn.parallel import DistributedDataParallel
 from ... import InputError
 from ..budget.memory import Memory
 from ..common.inputs import ExampleCall
+from ..metrics import metrics
 from ..wrap import wrap
 from .several_ranks import SeveralRanks
 
@@ -58,6 +59,11 @@ class InPlace:
     def memory(self) -> Memory:
         """What a step was planned to take and took: a ``Memory`` of ``lowtide.wrap``."""
         return Memory(None, 0, 0) if self.planned is None else self.planned.memory
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        """As of ``lowtide.metrics``; empty before the module is planned."""
+        return {} if self.planned is None else metrics(self.planned)
 
     def disable(self) -> None:
         """The module computes as before. Does nothing the second time. On several ranks all do

@@ -31,10 +31,10 @@ class MemoryBudget(Callback):
 
     ``module``: the path of the module whose calls are planned, within the LightningModule; ""
     is itself, where the training step calls ``self(...)``. ``budget`` and ``settings`` as in
-    ``lowtide.wrap``; the optimizer is counted. Logs ``lowtide_planned_bytes`` and
-    ``lowtide_peak_bytes`` once an epoch: what a step takes by its plan and what the last one took,
-    existing tensors included, and in the latter what other code took, such as a loss outside of the
-    module, for which the plan leaves room.
+    ``lowtide.wrap``; the optimizer is counted. Logs the figures of ``lowtide.metrics`` once an
+    epoch, such as ``lowtide_planned_bytes`` and ``lowtide_peak_bytes``: what a step takes by its
+    plan and what the last one took, existing tensors included, and in the latter what other code
+    took, such as a loss outside of the module, for which the plan leaves room.
 
     ``when_unused``: whether a first epoch that trains and never calls the module ends with
     InputError (``"error"``) or only with the warning that its first batch gives (``"warn"``).
@@ -92,9 +92,8 @@ class MemoryBudget(Callback):
     def on_train_epoch_end(self, trainer, pl_module):
         if self._has_warned and not self._is_used and self._when_unused == "error":
             raise InputError(f"the budget of {self._budget} was not used: {self._what_to_name()}")
-        memory = self._in_place.memory
-        pl_module.log_dict({"lowtide_planned_bytes": float(memory.planned_peak),
-                            "lowtide_peak_bytes": float(memory.measured_peak)})
+        pl_module.log_dict({name: float(value)
+                            for name, value in self._in_place.metrics.items()})
 
     def on_train_end(self, trainer, pl_module):
         self._give_up()
