@@ -28,7 +28,14 @@ import pathlib
 import weakref
 from collections.abc import Callable, Mapping
 
-from . import _core
+try:
+    from . import _core
+except ImportError as _error:
+    raise ImportError(
+        f"the compiled part of Lowtide does not load: {_error}. It belongs to one version of "
+        f"Python: build Lowtide with the one that runs (docs/how-to/install.md)", name=_error.name,
+        path=_error.path) from None
+
 from ._core import (
     Error,
     Estimate,

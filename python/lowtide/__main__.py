@@ -8,6 +8,7 @@ import sys
 import lowtide
 
 from .commands.capture import add_capture
+from .commands.doctor import add_doctor
 from .commands.estimate import add_estimate
 from .commands.report import add_report
 from .commands.tune import add_tune
@@ -36,6 +37,7 @@ def _parser():
     parser = argparse.ArgumentParser(prog="python -m lowtide", description=__doc__)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     add_capture(commands)
+    add_doctor(commands)
     add_estimate(commands)
     add_report(commands)
     add_tune(commands)

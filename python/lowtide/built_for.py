@@ -16,11 +16,11 @@ class TorchVersionError(_core.InputError, ImportError):
 def check_torch() -> None:
     """Raises TorchVersionError where loading the compiled part would fail or break torch, and
     ModuleNotFoundError without torch. Does not import torch, which takes seconds."""
-    installed = _installed_torch()
-    release, _, _ = installed.partition("+")  # builds for CPU and for CUDA have one interface
     if _core.torch_version is None:
         raise TorchVersionError("this build of Lowtide plans only: build it with LibTorch (without "
                                 "-DLOWTIDE_RUNTIME=OFF) to train models.")
+    installed = installed_torch()
+    release, _, _ = installed.partition("+")  # builds for CPU and for CUDA have one interface
     if release != _core.torch_version:
         raise TorchVersionError(
             f"this build of Lowtide is for torch {_core.torch_version}, and torch {installed} is "
@@ -28,7 +28,8 @@ def check_torch() -> None:
             f"torch {release} (docs/how-to/install.md).")
 
 
-def _installed_torch() -> str:
+def installed_torch() -> str:
+    """Its version. Raises ModuleNotFoundError without torch; does not import it."""
     torch = importlib.util.find_spec("torch")
     if torch is None:
         raise ModuleNotFoundError("No module named 'torch'", name="torch")
