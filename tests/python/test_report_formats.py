@@ -223,9 +223,18 @@ def test_a_dot_file_says_what_the_plan_does(make, shape, tmp_path):
                for shape, ops in by_shape.items()}
     assert all(len(one) == 1 for one in colours.values())  # colours repeat what shapes say
     edges = {(edge.get_source(), edge.get_destination()) for edge in parsed.get_edges()}
-    assert edges == {(f"op0_{makers[tensor]}", f"op0_{number}")
-                     for number, op in enumerate(graph.ops) for tensor in op.inputs
-                     if tensor in makers}
+    reads = {(makers[tensor], number, tensor, graph.ops[makers[tensor]].phase == op.phase)
+             for number, op in enumerate(graph.ops) for tensor in op.inputs if tensor in makers}
+    assert edges == {(f"op0_{source}" if is_of_phase else f"note0_{reader}_{tensor}",
+                      f"op0_{reader}") for source, reader, tensor, is_of_phase in reads}
+    across = {(reader, tensor, source) for source, reader, tensor, is_of_phase in reads
+              if not is_of_phase}
+    assert across
+    for reader, tensor, source in across:  # what is read of the other phase, as it was made there
+        note = nodes[f"note0_{reader}_{tensor}"]
+        assert note.get("shape") == "note"
+        assert note.get("fillcolor") == nodes[f"op0_{source}"].get("fillcolor")
+        assert note.get("label") == f'"{graph.tensors[tensor].name}\\nforward"'
     legend, = (one for one in parsed.get_subgraphs() if one.get_name() == "cluster_legend")
     assert {node.get("shape") for node in legend.get_nodes()} == {"box3d", "doubleoctagon",
                                                                    "cylinder", "box"}
@@ -363,7 +372,8 @@ def test_several_graphs_are_several_devices_and_processes(tmp_path):
              if event["name"] == "process_name"}
     assert names == {1: shown[0].graph.name, 2: shown[1].graph.name}
     parsed = dot_of(write_plans(shown, tmp_path / "plan.dot", "dot"))
-    assert {name.partition("_")[0] for name in nodes_in(parsed)} == {"legend", "op0", "op1"}
+    assert {name.partition("_")[0] for name in nodes_in(parsed)} == {
+        "legend", "op0", "op1", "note1"}
     with pytest.raises(lowtide.InputError, match="of one graph, and there are 2"):
         write_plans(shown, tmp_path / "plan.csv", "csv")
     assert not (tmp_path / "plan.csv").exists()

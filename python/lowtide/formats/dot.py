@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from .. import format_bytes
 from ..page.decisions import kept_lives
@@ -27,11 +28,10 @@ _LEGEND = {_Fate.KEPT: "kept from the forward pass\nuntil the backward pass",
 
 
 def plan_dot(shown: Sequence[ShownPlan]) -> bytes:
-    """A node for each op, in clusters by module, an edge for each value that another op reads. What
-    ops read of residents is left out."""
-    lines = ["digraph plan {", "  rankdir=TB; compound=true; fontname=\"sans-serif\";",
-             "  node [fontname=\"sans-serif\", style=filled, fontsize=11];",
-             "  edge [fontname=\"sans-serif\", fontsize=9];", *_legend()]
+    """A node for each op, in clusters by module; an edge for each value that another op of its
+    phase reads, and a note for what is read of another phase. Residents are left out."""
+    lines = ["digraph plan {", "  rankdir=TB; fontname=\"sans-serif\";",
+             "  node [fontname=\"sans-serif\", style=filled, fontsize=11];", *_legend()]
     for number, plan in enumerate(shown):
         lines += _graph(number, plan)
     return "\n".join([*lines, "}", ""]).encode()
@@ -56,6 +56,8 @@ def _graph(number: int, shown: ShownPlan) -> Iterator[str]:
                      f"op{number}_{index} [{_looks(fates.get(index, _Fate.OTHER))}, "
                      f"label={_quoted(chr(10).join(about))}, "
                      f"tooltip={_quoted(shown.origins[index].line or op.name)}];")
+    for reader, note in _notes(number, shown, fates):
+        clusters.add(shown.origins[reader].layer, note)
     yield from clusters.lines()
     yield "  }"
     yield from _edges(number, shown, fates)
@@ -89,17 +91,47 @@ def _makers(shown: ShownPlan) -> dict[int, int]:
     return {tensor: number for number, op in enumerate(shown.ops) for tensor in op.outputs}
 
 
-def _edges(number: int, shown: ShownPlan, fates: Mapping[int, _Fate]) -> Iterator[str]:
+class _Read(NamedTuple):
+    """That an op reads a value which another op made."""
+
+    reader: int
+    tensor: int
+    source: int
+    #: In which the value was made, unless that is the reader's own phase.
+    from_phase: str | None
+
+
+def _reads(shown: ShownPlan) -> Iterator[_Read]:
     maker = _makers(shown)
-    for index, op in enumerate(shown.ops):
+    for reader, op in enumerate(shown.ops):
         for tensor in dict.fromkeys(op.inputs):
-            source = maker.get(tensor)
-            if source is None:
-                continue
-            style = "dashed" if fates.get(source) is _Fate.AGAIN else "solid"
-            size = format_bytes(shown.tensors[tensor].bytes)
-            yield (f"  op{number}_{source} -> op{number}_{index} "
-                   f"[label={_quoted(size)}, style={style}];")
+            if tensor in maker:
+                phase = shown.ops[maker[tensor]].phase
+                yield _Read(reader, tensor, maker[tensor], None if phase == op.phase else phase)
+
+
+def _notes(number: int, shown: ShownPlan, fates: Mapping[int, _Fate]) -> Iterator[tuple[int, str]]:
+    """By op, a node beside it for each value that it reads of another phase: edges across the whole
+    picture would be followed by no eye, and take Graphviz minutes."""
+    for read in _reads(shown):
+        if read.from_phase is not None:
+            _, colour = fates.get(read.source, _Fate.OTHER).value
+            label = f"{shown.tensors[read.tensor].name}\n{read.from_phase}"
+            yield read.reader, (f"{_note(number, read)} [shape=note, fillcolor=\"{colour}\", "
+                                f"label={_quoted(label)}];")
+
+
+def _note(number: int, read: _Read) -> str:
+    return f"note{number}_{read.reader}_{read.tensor}"
+
+
+def _edges(number: int, shown: ShownPlan, fates: Mapping[int, _Fate]) -> Iterator[str]:
+    for read in _reads(shown):
+        start = f"op{number}_{read.source}" if read.from_phase is None else _note(number, read)
+        style = "dashed" if fates.get(read.source) is _Fate.AGAIN else "solid"
+        tensor = shown.tensors[read.tensor]
+        yield (f"  {start} -> op{number}_{read.reader} [style={style}, "
+               f"tooltip={_quoted(f'{tensor.name}, {format_bytes(tensor.bytes)}')}];")
 
 
 class _Clusters:
