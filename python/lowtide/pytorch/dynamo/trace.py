@@ -12,12 +12,14 @@ import warnings
 from collections.abc import Callable
 
 import torch
-from torch._dynamo.guards import DeletedGuardManagerWrapper
 
+from ... import Error
 from ...interruptible import no_interrupt_lost
 from ..capture.tracing import logging_functions
 from ..common.one_trace import ONE_TRACE_AT_A_TIME
+from ..common.prepared import Prepared
 from .backend_errors import with_own_errors
+from .calls_that_raise import CallsThatRaise, forget_entry
 from .retrace_warning import RetraceWarning
 from .unique_code import with_unique_code
 
@@ -61,6 +63,7 @@ def traced(function: Callable, backend: Callable | str, *, fullgraph: bool = Fal
     trace = context.callback
     own_backend = torch._dynamo.eval_frame.innermost_backend(trace)
     codes: dict[int, types.CodeType] = {}
+    calls_that_raise = CallsThatRaise()
 
     @functools.wraps(trace)
     def trace_patiently(frame, *arguments, **named):
@@ -68,7 +71,7 @@ def traced(function: Callable, backend: Callable | str, *, fullgraph: bool = Fal
         with (ONE_TRACE_AT_A_TIME, no_interrupt_lost(), tracing_patiently(), _shapes(fixed_shapes),
               _quietly(), _tracing_here()):
             found = trace(frame, *arguments, **named)
-        retrace_warning.see_trace(frame.f_code)
+        calls_that_raise.see_trace(frame.f_code, found)
         return found
 
     def let_go():
@@ -80,9 +83,24 @@ def traced(function: Callable, backend: Callable | str, *, fullgraph: bool = Fal
             _forget_compiled(codes.popitem()[1], own_backend)
 
     context.callback = trace_patiently
-    found = context(with_unique_code(function))
-    found._lowtide_let_go = let_go
-    return found
+    compiled = context(with_unique_code(function))
+
+    @functools.wraps(compiled)
+    def call(*arguments, **named):
+        try:
+            found = compiled(*arguments, **named)
+        except (Error, Prepared):  # of ours, not of the inputs
+            calls_that_raise.see_end()
+            raise
+        except Exception:
+            calls_that_raise.see_error()
+            raise
+        for code in calls_that_raise.see_end():
+            retrace_warning.see_trace(code)
+        return found
+
+    call._lowtide_let_go = let_go
+    return call
 
 
 def forget(function: Callable) -> None:
@@ -118,9 +136,8 @@ def _forget_compiled(code: types.CodeType, backend: Callable) -> None:
     the user's own functions and what is left of them behind the break, which it puts among the
     globals of their modules; these may be compiled for others too."""
     for entry in torch._C._dynamo.eval_frame._debug_get_cache_entry_list(code):
-        state = entry.guard_manager.extra_state
-        if entry.backend is backend and state is not None:
-            state.invalidate(entry, DeletedGuardManagerWrapper("its model was dropped"))
+        if entry.backend is backend:
+            forget_entry(entry, "its model was dropped")
 
 
 @contextlib.contextmanager
