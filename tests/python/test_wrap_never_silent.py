@@ -245,3 +245,29 @@ def test_what_wrap_planned_is_run():
     wrapped = lowtide.wrap(layers(), rows(), time_limit=0.3)
     step(wrapped, rows())
     assert len(session_of(wrapped).regions) == 1
+
+
+class OfArrays(nn.Module):
+    """Takes an array of NumPy, and a number."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers = layers()
+
+    def forward(self, array, scale):
+        return self.layers(torch.as_tensor(array) * scale)
+
+
+@pytest.mark.cpu_only("arrays of NumPy lie on the host")
+def test_inputs_may_be_arrays_of_numpy():
+    plain, model = OfArrays(), OfArrays()
+    model.load_state_dict(plain.state_dict())
+    wrapped = lowtide.wrap(model, (rows().numpy(), 0.5), time_limit=0.3)
+    for scale in (0.5, 2.0):
+        x = rows().numpy()
+        results = []
+        for each in (plain, wrapped):
+            torch.manual_seed(2)
+            results.append(each(x, scale))
+        assert same(*results)
+    assert session_of(wrapped).has_plans

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 
 import torch
 from torch import fx
+from torch._dynamo.source import NumpyTensorSource
 from torch._subclasses import FakeTensorMode
 
 from ..common.one_trace import ONE_TRACE_AT_A_TIME
@@ -23,8 +24,10 @@ def is_symbolic(value) -> bool:
 def number_positions(graph: fx.GraphModule) -> list[int]:
     """The inputs that are numbers of the user's code, such as the share of a dropout, which Dynamo
     passes as tensors of no dimension with ``dynamic=True``."""
-    return [position for position, node in enumerate(graph.graph.find_nodes(op="placeholder"))
-            if getattr(node.meta.get("grapharg"), "pass_arg_as_tensor", False)]
+    given = [node.meta.get("grapharg") for node in graph.graph.find_nodes(op="placeholder")]
+    return [position for position, argument in enumerate(given)
+            if getattr(argument, "pass_arg_as_tensor", False)
+            and not isinstance(argument.source, NumpyTensorSource)]  # of any dimension
 
 
 def with_numbers(graph: fx.GraphModule, values: dict[int, float]) -> fx.GraphModule:
