@@ -149,3 +149,25 @@ def test_the_next_batch_is_made_before_the_last_one_is_dropped(budget, precision
         optimizer.step()
         optimizer.zero_grad()
         assert step == 0 or wrapped.memory.measured_peak <= wrapped.memory.budget
+
+
+def test_calls_without_gradients_within_a_step_count():
+    """As those of a teacher."""
+    def step(model, x):
+        model.zero_grad()
+        scores = model(x)
+        with torch.no_grad():
+            target = model(x).softmax(-1)
+        F.cross_entropy(scores, target).backward()
+
+    def measured(budget):
+        model = wrapped_within(budget)
+        for _ in range(4):
+            step(model, inputs())
+        return model.memory
+
+    unlimited = measured(None)
+    scores = ROWS * CLASSES * torch.float32.itemsize
+    assert unlimited.outside >= 2 * scores
+    budget = unlimited.measured_peak - scores  # as if the teacher had half of what it takes
+    assert measured(budget).measured_peak <= budget

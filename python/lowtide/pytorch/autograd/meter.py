@@ -78,6 +78,12 @@ class Meter:
             self._until_backward = self._after_backward = self.unforeseen_bytes = 0
             self._is_read, self._peak_before = False, 0
 
+    def leave(self) -> None:
+        """Other work begins. While a forward pass waits for its backward pass, it is work within
+        the step, as that of a teacher whose results the loss compares with."""
+        if not any(region.pending_passes for region in self._regions):
+            self.end()
+
     def end(self) -> None:
         """What follows is no part of the step."""
         if self._is_open and not self._is_capturing:

@@ -302,7 +302,7 @@ class Session:
         self._between_passes.unless_one_runs(self._release)
 
     def _release(self) -> None:
-        self._meter.end()
+        self._meter.leave()
         self._admission.release_idle()
 
     def _plan_that_fits(self, region: Region) -> Plan:
