@@ -99,7 +99,7 @@ def traced(function: Callable, backend: Callable | str, *, fullgraph: bool = Fal
             retrace_warning.see_trace(code)
         return found
 
-    call._lowtide_let_go = let_go
+    vars(call)["_lowtide_let_go"] = let_go
     return call
 
 
