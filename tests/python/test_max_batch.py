@@ -121,3 +121,8 @@ def test_an_error_at_the_first_size_has_no_largest_batch():
         lowtide.max_batch(lambda size: 1 / 0, 400_000)
     assert caught.value.largest_batch is None
     assert caught.value.__notes__ == ["max_batch tried a batch of 1; none was tried before"]
+
+
+def test_a_function_that_returns_no_inputs_is_refused():
+    with pytest.raises(lowtide.InputError, match=r"returns a model and its inputs.*a Linear"):
+        lowtide.max_batch(lambda size: torch.nn.Linear(size, 1), budget="5MiB", verbose=False)

@@ -204,3 +204,19 @@ def test_gradients_that_are_kept_do_not_count_where_they_lay_before():
     optimizer.zero_grad()
     run(0.5)
     run(0.5)
+
+
+def test_a_step_with_no_room_beside_what_is_held_is_no_reason_for_a_larger_budget():
+    model = built(Classifier)
+    x = torch.randn(ROWS, WIDTH)
+    budget = lowtide.wrap(model, x, budget="100%", optimizer="none", time_limit=1).budget
+    wrapped = lowtide.wrap(model, x, budget=budget, optimizer="none", time_limit=1)
+    held = []
+
+    def step():
+        gradients = torch.autograd.grad(wrapped(x).sum(), list(wrapped.parameters()))
+        held[:] = gradients
+
+    with pytest.warns(UserWarning, match="within what is free of the budget.* this step exceeds"):
+        for _ in range(3):
+            step()

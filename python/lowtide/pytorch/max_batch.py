@@ -176,7 +176,12 @@ class _Search:
             error.largest_batch = self.best  # type: ignore[attr-defined]
 
     def _run_step(self, size: int) -> Memory:
-        model, inputs = self._make_step(size)
+        made = self._make_step(size)
+        if not isinstance(made, (tuple, list)) or len(made) != 2:
+            raise InputError(f"max_batch wants a function of the batch size that returns a model "
+                             f"and its inputs, (model, inputs), and it returned a "
+                             f"{type(made).__name__}")
+        model, inputs = made
         wrapped = wrap(model, inputs, **self._settings)
         arguments, named = arguments_of(inputs)
         total(wrapped(*arguments, **named)).backward()

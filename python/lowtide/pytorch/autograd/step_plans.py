@@ -142,11 +142,15 @@ class StepPlans:
         """What runs where nothing fits. Raises InfeasibleError where the settings want that."""
         if self.are_compared or not self.may_exceed:
             raise self.explained(region, error) from None  # a name for it would keep this frame
+        reason, limit = self.explained(region, error), self._account.budget_bytes
+        fits_alone = limit is not None and reason.smallest_budget <= limit
+        exceeding = (f"has no plan within what is free of the budget of {self._account.budget}, so "
+                     f"that this step exceeds it" if fits_alone else
+                     f"has no plan within its part of the budget of {self._account.budget}, so "
+                     f"that steps exceed it")
         self._notices.warn_once(
-            f"infeasible {region.name}",
-            f"{region.name} has no plan within its part of the budget of {self._account.budget}, "
-            f"so that steps exceed it: it runs by the plan that needs the least. "
-            f"{self.explained(region, error)}")
+            f"infeasible {region.name} {fits_alone}",
+            f"{region.name} {exceeding}: it runs by the plan that needs the least. {reason}")
         self.smallest_budget(region)
         return region.plans.smallest()
 
