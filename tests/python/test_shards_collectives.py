@@ -24,11 +24,13 @@ def collectives(rank, ranks):
     tensors = [given(rank, seed) for seed in range(2)]
     starts = {"gather": lambda: _ops.gather_start(tensors, group),
               "scatter": lambda: _ops.scatter_start(tensors, group),
+              "exchange": lambda: _ops.exchange_start(tensors, group),
               "scatter of one": lambda: _ops.scatter_start(tensors[:1], group),
               "reduce": lambda: _ops.reduce_start(tensors, group),
               "reduce of one": lambda: _ops.reduce_start(tensors[:1], group)}
     waits = {"gather": _ops.gather_wait, "reduce": _ops.reduce_wait,
-             "scatter": lambda pending: _ops.scatter_wait(pending, group)}
+             "scatter": lambda pending: _ops.scatter_wait(pending, group),
+             "exchange": lambda pending: _ops.exchange_wait(pending, tensors, group)}
     found = {}
     for name, start in starts.items():
         _runtime.reset_peaks()
@@ -55,6 +57,7 @@ def test_collectives_compute_and_take_nothing_behind(ranks):
         assert torch.equal(found["gather"][0], whole)
         own = [mean.chunk(ranks)[rank].flatten() for mean in means]
         torch.testing.assert_close(found["scatter"][0], torch.cat(own))
+        torch.testing.assert_close(found["exchange"][0], torch.cat(own))
         torch.testing.assert_close(found["scatter of one"][0], own[0])
         torch.testing.assert_close(found["reduce"][0], torch.cat(means).flatten())
         torch.testing.assert_close(found["reduce of one"][0], means[0])
