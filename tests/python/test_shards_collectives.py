@@ -1,5 +1,7 @@
 """Collectives as ops: their numbers, and what the backend takes behind them."""
 
+import collections
+
 import pytest
 import torch
 from lowtide import _runtime
@@ -41,6 +43,41 @@ def collectives(rank, ranks):
         found[name] = result.clone(), behind
         assert len(IN_FLIGHT) == 0
     return found
+
+
+class Counted:
+    """A process group whose calls are counted by name."""
+
+    def __init__(self, group):
+        self.group, self.calls = group, collections.Counter()
+
+    def __getattr__(self, name):
+        self.calls[name] += 1
+        return getattr(self.group, name)
+
+
+def messages(rank, ranks):
+    """By collective, the calls of the process group that two tensors take."""
+    group, found = Group(mesh_of(ranks)), {}
+    tensors = [given(rank, seed) for seed in range(2)]
+    for name, start, wait in (("gather", _ops.gather_start, _ops.gather_wait),
+                              ("exchange", _ops.exchange_start,
+                               lambda pending: _ops.exchange_wait(pending, tensors, group.key)),
+                              ("reduce", _ops.reduce_start, _ops.reduce_wait)):
+        counted = group.data = Counted(group.data)
+        wait(start(tensors, group.key))
+        group.data, found[name] = counted.group, dict(counted.calls)
+    return found
+
+
+def test_each_rank_sends_others_what_they_lack_and_no_more():
+    processes = Ranks(3)
+    try:
+        results = processes.run(messages, 3)
+    finally:
+        processes.close()
+    swapped = {"send": 4, "recv": 4}  # of two tensors, with two others
+    assert results == 3 * [{"gather": swapped, "exchange": swapped, "reduce": {"allreduce": 1}}]
 
 
 @pytest.mark.parametrize("ranks", [2, 3])

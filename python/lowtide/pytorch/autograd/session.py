@@ -350,7 +350,7 @@ class Session:
         self._gradients_in_blocks.clear(region)
         unforeseen, kept, holding = self._agreed.begin_step(
             region, self._meter.unforeseen_bytes, self._gradients_in_blocks.kept_bytes,
-            self._gradients_in_blocks.holding())
+            self._gradients_in_blocks.holding(), self._admission.taken_bytes(region))
         self._gradients_in_blocks.count(kept, holding)
         return unforeseen
 
