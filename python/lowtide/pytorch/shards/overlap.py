@@ -147,14 +147,16 @@ class _Schedule:
         return Plan.parse(json.dumps(document))
 
     def _may_start_before(self, start: _Action, other: _Action) -> bool:
-        used = self._ops[start.index].touched
+        op = self._ops[start.index]
         if _meet(other.ranges, start.ranges):
             return False
         if other.verb != "run":
-            return other.index not in used
+            return other.index not in op.touched
         known = self._ops[other.index]
+        # What waits for an earlier gather of the same shards ends its result, written over it.
         return (known.type != BOUNDARY and known.type not in WAITS
-                and not used & {*known.outputs, *known.mutated})
+                and known.touched.isdisjoint(op.outputs)
+                and op.touched.isdisjoint({*known.outputs, *known.mutated}))
 
     def _wait_late(self, wait: _Action) -> None:
         results, used = set(self._ops[wait.index].outputs), set(self._ops[wait.index].inputs)
