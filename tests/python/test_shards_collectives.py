@@ -8,7 +8,7 @@ from lowtide import _runtime
 from lowtide.pytorch.shards.collectives import IN_FLIGHT
 from lowtide.pytorch.shards.group import Group
 from on_ranks import Ranks
-from shards_cases import mesh_of
+from shards_cases import batches, descent, made, mesh_of, trained, wrapped
 
 pytestmark = pytest.mark.cpu_only("Gloo sends memory of the host")
 
@@ -100,3 +100,18 @@ def test_collectives_compute_and_take_nothing_behind(ranks):
         torch.testing.assert_close(found["reduce of one"][0], means[0])
         # Numbers are wrapped as tensors on their way to a kernel.
         assert {name: behind for name, (_, behind) in found.items() if behind > 1024} == {}
+
+
+def losses_alone(rank):
+    model, optimizer = wrapped("layers", rank, 1, descent, sharding="full")
+    return trained(model, optimizer, batches("layers", rank))
+
+
+def test_a_mesh_of_one_rank_sends_nothing():
+    processes = Ranks(1)
+    try:
+        [losses] = processes.run(losses_alone)
+    finally:
+        processes.close()
+    model = made("layers")
+    assert losses == pytest.approx(trained(model, descent(model), batches("layers", 0)), rel=1e-5)

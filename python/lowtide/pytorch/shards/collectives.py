@@ -215,6 +215,11 @@ def _scatter_wait(pending: torch.Tensor, group: str) -> torch.Tensor:
 
 # ---- The same by fewer and shorter messages, for which there is room
 
+def can_exchange(group: Group) -> bool:
+    """Other backends have a reduce-scatter of their own."""
+    return group.backend == "gloo" and group.size > 1
+
+
 def _exchange_start(gradients: Sequence[torch.Tensor], group: str) -> torch.Tensor:
     """``gradients``: as of a scatter. They are sent from where they lie; the result has this rank's
     rows of the others, of one gradient after the other."""

@@ -11,7 +11,14 @@ from collections.abc import Callable
 import torch
 
 from ... import Graph
-from .collectives import EXCHANGE_START, GATHER_START, IN_FLIGHT, REDUCE_START, SCATTER_START
+from .collectives import (
+    EXCHANGE_START,
+    GATHER_START,
+    IN_FLIGHT,
+    REDUCE_START,
+    SCATTER_START,
+    can_exchange,
+)
 from .group import Group
 
 _ops = torch.ops.lowtide
@@ -65,7 +72,8 @@ class CollectiveCosts:
     @classmethod
     def _measured_now(cls, group: Group, device: str) -> CollectiveCosts:
         return cls({name: _cost_of(collective, group, device)
-                    for name, collective in _COLLECTIVES.items()})
+                    for name, collective in _COLLECTIVES.items()
+                    if name != EXCHANGE_START or can_exchange(group)})
 
     def added_to(self, measured: Graph) -> Graph:
         """A graph whose ops were measured without communication, with the time that it takes in the

@@ -87,8 +87,8 @@ def require_waits(graph: Graph, plan: Plan) -> None:
                 raise Error(f"the plan of {graph.name} gives memory away that the collective uses "
                             f"which makes {graph.tensors[result].name}")
         if verb == "run" and ops[index].type in WAITS:
-            in_flight[ops[index].outputs[0]] = (
-                ops[index].touched if ops[index].type == EXCHANGE_START else set(ops[index].outputs))
+            sent = ops[index].inputs if ops[index].type == EXCHANGE_START else ()
+            in_flight[ops[index].outputs[0]] = {*ops[index].outputs, *sent}
     if in_flight:
         raise Error(f"the plan of {graph.name} does not wait for a collective")
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 import torch
 
 from ... import InputError
+from .collectives import can_exchange
 from .costs import CollectiveCosts
 from .group import Group
 from .layout import GraphLayout, ShardLayout, can_be_sharded
@@ -92,6 +93,5 @@ def _layout(names: Mapping[torch.Tensor, list[str]], copied_bytes: int, bucket_b
         if smaller > copied_bytes and can_be_sharded(parameter.shape, group.size):
             shards.update(dict.fromkeys(names[parameter],
                                         ShardLayout(tuple(parameter.shape), group.size)))
-    can_exchange = group.backend == "gloo" and group.size > 1
     return GraphLayout(group.key, shards, keeps_gathered, min(_MOST_BUCKET_BYTES, bucket_bytes),
-                       exchange_bytes if can_exchange else 0, costs)
+                       exchange_bytes if can_exchange(group) else 0, costs)
