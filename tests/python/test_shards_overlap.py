@@ -148,3 +148,33 @@ def test_memory_that_is_given_away_too_early_is_seen():
                 require_waits(graph, moved(plan, wait, chosen.randint(end, len(plan.actions) - 1)))
             refused += 1
     assert refused > 0
+
+
+def gathered_twice():
+    """A graph whose wait may be written over what it waits for, and a plan that gathers again
+    elsewhere."""
+    sizes = {"shard": 64, "pending": 128, "whole": 128, "first": 64, "second": 64}
+    tensors = [{"name": name, "bytes": size, "kind": "resident" if name == "shard" else "value"}
+               for name, size in sizes.items()]
+    start, wait = next(iter(WAITS.items()))
+    ops = [{"type": start, "inputs": [0], "outputs": [1]},
+           {"type": wait, "inputs": [1], "outputs": [2], "inplace": [[0, 0]]},
+           {"type": "read", "inputs": [2], "outputs": [3]},
+           {"type": "read", "inputs": [2, 3], "outputs": [4]}]
+    graph = {"format": "lowtide-graph", "version": 1, "name": "twice", "tensors": tensors,
+             "ops": [{"name": f"op{place}", "cost": 1.0} | op for place, op in enumerate(ops)],
+             "outputs": [4]}
+    plan = {"format": "lowtide-plan", "version": 1, "graph": "twice", "strategy": "by hand",
+            "peak_bytes": 320, "cost": 6.0, "arena_bytes": 448,
+            "actions": [["run", 0], ["run", 1, [0]], ["run", 2], ["free", 2], ["run", 0],
+                        ["run", 1, [0]], ["run", 3], ["free", 2], ["free", 3]],
+            "offsets": [[0, [["t", 1, 0]]], [2, [["t", 3, 256]]], [4, [["t", 1, 128]]],
+                        [6, [["t", 4, 320]]]]}
+    return lowtide.Graph.parse(json.dumps(graph)), lowtide.Plan.parse(json.dumps(plan))
+
+
+def test_a_second_gather_starts_behind_the_wait_for_the_first():
+    graph, plan = gathered_twice()
+    assert lowtide.verify(graph, plan) is None
+    found = overlapped(graph, plan)
+    assert [action[1] for action in found.actions if action[0] == "run"] == [0, 1, 0, 2, 1, 3]

@@ -82,6 +82,29 @@ def test_a_rank_that_cannot_wrap_ends_wrap_on_all(two):
     assert "reduction dim" in second
 
 
+def agreements(rank, ranks):
+    """What the ranks tell each other in two steps, each in one message, and in two more that begin
+    with another budget."""
+    model, optimizer = wrapped("gpt", rank, ranks, sharding="full", budget=None)
+    given, said = batches("gpt", rank, 6), []
+    trained(model, optimizer, given[:2])
+    group = lowtide.pytorch.wrap.session_of(model).settings.group
+    meet, group.meet = group.meet, lambda what, *more: (said.append(what), meet(what, *more))[1]
+    trained(model, optimizer, given[2:4])
+    alike = list(said)
+    lowtide.set_budget(model, "60%")
+    said.clear()
+    trained(model, optimizer, given[4:])
+    return alike, said
+
+
+def test_a_step_begins_with_one_message_unless_its_plan_is_another(two):
+    for alike, with_another_plan in two.run(agreements, 2):
+        assert alike == 2 * ["begin a step", "run a backward pass"]
+        assert with_another_plan.count("run a forward pass") == 1
+        assert with_another_plan[-2:] == ["begin a step", "run a backward pass"]
+
+
 class WithScores(Layers):
     def forward(self, x, targets):
         for layer in self.layers[:-1]:

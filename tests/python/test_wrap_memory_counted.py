@@ -2,6 +2,7 @@
 
 import contextlib
 import itertools
+import random
 
 import lowtide
 import pytest
@@ -75,6 +76,39 @@ def test_the_measured_peak_is_the_counted_one(make, optimizer, budget):
     counted = existing + profiled(step)[0]
     step()
     assert abs(wrapped.memory.measured_peak - counted) <= 64
+
+
+def drawn(seed):
+    """A model with layers of random widths, and a batch."""
+    chosen = random.Random(seed)
+    widths = [chosen.randrange(100, 400) for _ in range(chosen.randrange(3, 7))]
+    model = nn.Sequential(*[layer for pair in zip(widths, widths[1:])
+                            for layer in (nn.Linear(*pair), nn.GELU())])
+    return model, torch.randn(chosen.choice([16, 128]), widths[0])
+
+
+@pytest.mark.parametrize("optimizer, foreach, seed", sweep(
+    itertools.product(["adamw", "momentum"], [False, True], range(6)),
+    usual=[("adamw", False, 0), ("adamw", True, 1), ("momentum", True, 2)]))
+def test_without_a_budget_the_peak_of_the_optimizers_step_is_predicted(optimizer, foreach, seed):
+    model, x = drawn(seed)
+    trained_by = (torch.optim.AdamW(model.parameters(), foreach=foreach) if optimizer == "adamw"
+                  else torch.optim.SGD(model.parameters(), 0.01, 0.9, weight_decay=0.1,
+                                       foreach=foreach))
+    wrapped = lowtide.wrap(model, x, optimizer=trained_by, time_limit=0.3)
+
+    def step():
+        wrapped(x).mean().backward()
+        trained_by.step()
+        trained_by.zero_grad()
+
+    for _ in range(2):
+        step()
+    session_of(wrapped).release()  # the profiler sees no end of what began before it
+    state = [value for state in trained_by.state.values() for value in state.values()]
+    existing = sum(tensor.nbytes for tensor in [*model.parameters(), *state, x])
+    counted = existing + profiled(step)[0]
+    assert wrapped.memory.planned_peak == pytest.approx(counted, rel=0.01)
 
 
 @pytest.mark.parametrize("make", [Classifier, EveryFourth])

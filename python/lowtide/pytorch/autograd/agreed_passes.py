@@ -25,16 +25,26 @@ class AgreedPasses:
     def __init__(self, group: Group | None, regions: Sequence[Region]):
         self._group, self._regions = group, regions
         self._digests: dict[Plan, str] = {}
+        #: The region and the plan of the last forward pass, as the ranks have compared them.
+        self._ran = ""
+        self._has_announced_forward = False
 
     def begin_step(self, region: Region, unforeseen_bytes: int, kept_bytes: int,
-                   holding: Sequence[Region]) -> tuple[int, int, list[Region]]:
+                   holding: Sequence[Region], taken_bytes: int) -> tuple[int, int, list[Region]]:
         """What the last step took unforeseen, what gradients take that are kept, and the regions in
-        whose blocks gradients are held."""
+        whose blocks gradients are held.
+
+        Announces the forward pass too, by the plan of the last one, where no rank holds anything
+        that it must have room beside. With several regions, blocks of others may be there on some
+        ranks until it begins.
+        """
         if self._group is None:
             return unforeseen_bytes, kept_bytes, list(holding)
         flags = _flags(other in holding for other in self._regions)
-        found = self._group.meet("begin a step", region.name, unforeseen_bytes, kept_bytes, flags)
-        unforeseen, kept, all_flags = zip(*found)
+        found = self._group.meet("begin a step", f"{region.name} after {self._ran}",
+                                 unforeseen_bytes, kept_bytes, flags, taken_bytes)
+        unforeseen, kept, all_flags, taken = zip(*found)
+        self._has_announced_forward = len(self._regions) == 1 and not any(taken)
         return max(unforeseen), max(kept), [
             other for place, other in enumerate(self._regions)
             if any(flags >> place & 1 for flags in all_flags)]
@@ -43,7 +53,13 @@ class AgreedPasses:
         """How much more than here is taken on some rank."""
         if self._group is None:
             return 0
-        return self._more("run a forward pass", f"{region.name} {self._digest(plan)}", taken_bytes)
+        what, is_announced = f"{region.name} {self._digest(plan)}", self._has_announced_forward
+        self._has_announced_forward = False
+        if is_announced and what == self._ran:
+            return 0
+        more = self._more("run a forward pass", what, taken_bytes)
+        self._ran = what
+        return more
 
     def backward(self, region: Region, is_replayed: bool, taken_bytes: int) -> int:
         """The same."""

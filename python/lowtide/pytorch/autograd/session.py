@@ -350,7 +350,7 @@ class Session:
         self._gradients_in_blocks.clear(region)
         unforeseen, kept, holding = self._agreed.begin_step(
             region, self._meter.unforeseen_bytes, self._gradients_in_blocks.kept_bytes,
-            self._gradients_in_blocks.holding())
+            self._gradients_in_blocks.holding(), self._admission.taken_bytes(region))
         self._gradients_in_blocks.count(kept, holding)
         return unforeseen
 
@@ -384,6 +384,7 @@ class Session:
             return Memory(self._account.budget.bytes, fixed, fixed)
         step, existing = self._steps.of(self._graphs.latest), self._existing_bytes()
         blocks = sum(region.block_bytes(self._step_plans.known(region)) for region in step)
+        blocks += self._account.step_bytes_beside_blocks(region.priced for region in step)
         return Memory(self.budget_bytes, existing, existing + blocks, self._meter.peak_bytes,
                       self._meter.outside_bytes, self._moved, self._state.moved_bytes,
                       self._state.moved)

@@ -51,6 +51,8 @@ class GraphBytes(Protocol):
     @property
     def floor_bytes(self) -> int: ...
     @property
+    def foreign_bytes(self) -> int: ...
+    @property
     def uncounted_bytes(self) -> int: ...
     @property
     def parameter_bytes(self) -> int: ...
@@ -273,6 +275,15 @@ class BudgetAccount(Generic[Region]):
     def existing_bytes(self) -> int:
         """What every step holds beside residents, with buffers for copies where values move."""
         return self.fixed_bytes + self.held_buffer_bytes
+
+    def step_bytes_beside_blocks(self, graphs: Iterable[GraphBytes]) -> int:
+        """What the optimizer's own step takes more than is there when the passes are over. Without
+        a budget blocks with gradients stay whole meanwhile; results in the caller's memory are
+        gone."""
+        if self.budget_bytes is not None:
+            return 0
+        gone = sum(graph.foreign_bytes for graph in graphs)
+        return max(0, self.afterwards.step_bytes - gone)
 
     def describe_reserved(self) -> str:
         """What the budget holds beside the graphs, for messages."""

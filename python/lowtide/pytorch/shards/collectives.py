@@ -1,8 +1,8 @@
 """Collectives as ops: each starts in one op, and ends in another that waits for it.
 
-In between, the memory of ``pending`` is in use, the result of the start, and no other: what the
-start reads it has copied. The wait reads ``pending``, so a plan that knows the lives of values
-keeps it.
+In between, the memory of ``pending`` is in use, the result of the start. What the start reads it
+has copied; an exchange alone sends it from where it lies. The wait reads all that is in use, so a
+plan that knows the lives of values keeps it.
 """
 
 from __future__ import annotations
@@ -18,9 +18,11 @@ from .group import GROUPS, Group
 GATHER_START, GATHER_WAIT = "lowtide::gather_start", "lowtide::gather_wait"
 REDUCE_START, REDUCE_WAIT = "lowtide::reduce_start", "lowtide::reduce_wait"
 SCATTER_START, SCATTER_WAIT = "lowtide::scatter_start", "lowtide::scatter_wait"
+EXCHANGE_START, EXCHANGE_WAIT = "lowtide::exchange_start", "lowtide::exchange_wait"
 
 #: By the op that starts a collective, the one that waits for it.
-WAITS = {GATHER_START: GATHER_WAIT, REDUCE_START: REDUCE_WAIT, SCATTER_START: SCATTER_WAIT}
+WAITS = {GATHER_START: GATHER_WAIT, REDUCE_START: REDUCE_WAIT, SCATTER_START: SCATTER_WAIT,
+         EXCHANGE_START: EXCHANGE_WAIT}
 
 _library = torch.library.Library("lowtide", "FRAGMENT")
 _library.define("gather_start(Tensor[] shards, str group) -> Tensor")
@@ -29,6 +31,8 @@ _library.define("reduce_start(Tensor[] gradients, str group) -> Tensor")
 _library.define("reduce_wait(Tensor pending) -> Tensor")
 _library.define("scatter_start(Tensor[] gradients, str group) -> Tensor")
 _library.define("scatter_wait(Tensor pending, str group) -> Tensor")
+_library.define("exchange_start(Tensor[] gradients, str group) -> Tensor")
+_library.define("exchange_wait(Tensor pending, Tensor[] gradients, str group) -> Tensor")
 
 
 class InFlight:
@@ -113,13 +117,23 @@ def _gather_start(shards: Sequence[torch.Tensor], group: str) -> torch.Tensor:
 
 
 def _gather(group: Group, shard: torch.Tensor, whole: torch.Tensor) -> list[dist.Work]:
-    """Gloo's own all-gather takes twice the result's bytes behind the op. Its broadcasts take
-    none, and each rank's rows come from there, to where they are to be."""
+    """Gloo's own all-gather takes twice the result's bytes behind the op. Messages from rank to
+    rank take none, and come to where they are to be."""
     parts = whole.chunk(group.size)
     parts[group.rank].copy_(shard)
     if group.backend != "gloo":
         return [group.data._allgather_base(whole, parts[group.rank])]
-    return [group.data.broadcast(part, root) for root, part in enumerate(parts)]
+    return _swapped(group, [parts[group.rank]] * group.size, parts)
+
+
+def _swapped(group: Group, sent: Sequence[torch.Tensor],
+             received: Sequence[torch.Tensor]) -> list[dist.Work]:
+    """By rank, what it is sent and what comes from it; nothing for this one. All ranks do this in
+    one order, by which messages are told apart."""
+    tag = group.next_tag()
+    others = [(group.rank + step) % group.size for step in range(1, group.size)]
+    return [*(group.data.recv([received[other]], other, tag) for other in reversed(others)),
+            *(group.data.send([sent[other]], other, tag) for other in others)]
 
 
 def _gather_wait(pending: torch.Tensor) -> torch.Tensor:
@@ -159,7 +173,7 @@ def _reduce_wait(pending: torch.Tensor) -> torch.Tensor:
     return _waited(pending)
 
 
-# ---- Each rank gets its part of the mean of what all have
+# ---- Each rank gets its part of the mean of what all have, in place
 
 def _scatter_start(gradients: Sequence[torch.Tensor], group: str) -> torch.Tensor:
     """``gradients``: contiguous, with rows that are a multiple of the number of ranks. The result
@@ -199,6 +213,60 @@ def _scatter_wait(pending: torch.Tensor, group: str) -> torch.Tensor:
     return pending.view(-1).chunk(ranks.size)[ranks.rank].clone()
 
 
+# ---- The same by fewer and shorter messages, for which there is room
+
+def can_exchange(group: Group) -> bool:
+    """Other backends have a reduce-scatter of their own."""
+    return group.backend == "gloo" and group.size > 1
+
+
+def _exchange_start(gradients: Sequence[torch.Tensor], group: str) -> torch.Tensor:
+    """``gradients``: as of a scatter. They are sent from where they lie; the result has this rank's
+    rows of the others, of one gradient after the other."""
+    ranks = GROUPS[group]
+    pending = _made_to_receive(gradients, group)
+    if IN_FLIGHT.is_connected:
+        IN_FLIGHT.start(pending, [
+            work for gradient, received in _with_received(ranks, gradients, pending)
+            for work in _swapped(ranks, gradient.view(-1).chunk(ranks.size), received)])
+    return pending
+
+
+def _exchange_wait(pending: torch.Tensor, gradients: Sequence[torch.Tensor],
+                   group: str) -> torch.Tensor:
+    """This rank's rows of the mean, of one gradient after the other, added up by rank."""
+    ranks = GROUPS[group]
+    IN_FLIGHT.wait(pending)
+    means = pending.new_empty(_elements(gradients) // ranks.size)
+    sizes = [gradient.numel() // ranks.size for gradient in gradients]
+    for mean, (gradient, received) in zip(means.split(sizes),
+                                          _with_received(ranks, gradients, pending)):
+        received[ranks.rank] = gradient.view(-1).chunk(ranks.size)[ranks.rank]
+        torch.mul(received[0], 1.0 / ranks.size, out=mean)
+        for part in received[1:]:
+            mean.add_(part, alpha=1.0 / ranks.size)
+    return means
+
+
+def _made_to_receive(gradients: Sequence[torch.Tensor], group: str) -> torch.Tensor:
+    ranks = GROUPS[group]
+    return gradients[0].new_empty(_elements(gradients) // ranks.size * (ranks.size - 1))
+
+
+def _with_received(group: Group, gradients: Sequence[torch.Tensor], pending: torch.Tensor
+                   ) -> Iterator[tuple[torch.Tensor, list[torch.Tensor]]]:
+    """Each gradient, with the part of ``pending`` for what comes of it by rank; nothing of this
+    one."""
+    first = 0
+    for gradient in gradients:
+        size = gradient.numel() // group.size
+        last = first + size * (group.size - 1)
+        received = list(pending[first:last].chunk(group.size - 1))
+        received.insert(group.rank, pending[:0])
+        yield gradient, received
+        first = last
+
+
 def _waited(pending: torch.Tensor) -> torch.Tensor:
     """The same bytes once they are there. A plan lets the result lie where ``pending`` does, and
     then nothing is copied."""
@@ -219,6 +287,10 @@ def _fake_scatter_wait(pending, group):
     return pending.new_empty(pending.numel() // GROUPS[group].size)
 
 
+def _fake_exchange_wait(pending, gradients, group):
+    return pending.new_empty(_elements(gradients) // GROUPS[group].size)
+
+
 def _register(name: str, run, fake) -> None:
     _library.impl(name, run, "CompositeExplicitAutograd")
     torch.library.register_fake(f"lowtide::{name}", fake, lib=_library)
@@ -230,3 +302,5 @@ _register("reduce_start", _reduce_start, lambda gradients, group: _made_for(grad
 _register("reduce_wait", _reduce_wait, torch.empty_like)
 _register("scatter_start", _scatter_start, lambda gradients, group: _made_for(gradients))
 _register("scatter_wait", _scatter_wait, _fake_scatter_wait)
+_register("exchange_start", _exchange_start, _made_to_receive)
+_register("exchange_wait", _exchange_wait, _fake_exchange_wait)

@@ -11,7 +11,14 @@ from collections.abc import Callable
 import torch
 
 from ... import Graph
-from .collectives import GATHER_START, REDUCE_START, SCATTER_START
+from .collectives import (
+    EXCHANGE_START,
+    GATHER_START,
+    IN_FLIGHT,
+    REDUCE_START,
+    SCATTER_START,
+    can_exchange,
+)
 from .group import Group
 
 _ops = torch.ops.lowtide
@@ -19,6 +26,8 @@ _ops = torch.ops.lowtide
 #: Of the two sizes that are measured, from which latency and time per byte follow.
 _FEW_BYTES, _MANY_BYTES = 4096, 1 << 20
 _REPEATS = 5
+#: Of few bytes each, from which the time for a further tensor follows.
+_SEVERAL = 8
 #: Beside a collective so many times as long run products of matrices with so many rows.
 _LONGER, _FACTOR_ROWS, _PRODUCTS = 1.5, 128, 8
 _LEAST_SECONDS = 1e-7
@@ -28,19 +37,21 @@ MICROSECONDS = 1e6
 
 @dataclasses.dataclass(frozen=True)
 class CollectiveCost:
-    """Seconds of one collective by the bytes of the whole tensor. ``busy``: the part of them in
-    which it takes the processors that ops need, so that these do not hide it."""
+    """Seconds of one collective by the bytes that it makes, and by how many tensors it is of:
+    ``per_tensor`` for each but the first. ``busy``: the part of them in which it takes the
+    processors that ops need, so that these do not hide it."""
 
     latency: float
     per_byte: float
     busy: float = 1.0
+    per_tensor: float = 0.0
 
-    def of(self, whole_bytes: int) -> float:
-        return self.latency + self.per_byte * whole_bytes
+    def of(self, made_bytes: int, tensors: int = 1) -> float:
+        return self.latency + (tensors - 1) * self.per_tensor + self.per_byte * made_bytes
 
-    def hidden(self, whole_bytes: int) -> float:
+    def hidden(self, made_bytes: int, tensors: int = 1) -> float:
         """What ops hide of it at most."""
-        return (1.0 - self.busy) * self.of(whole_bytes)
+        return (1.0 - self.busy) * self.of(made_bytes, tensors)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,14 +71,9 @@ class CollectiveCosts:
 
     @classmethod
     def _measured_now(cls, group: Group, device: str) -> CollectiveCosts:
-        found = {}
-        for name in _HALVES:
-            few, many = (_seconds(group, device, _whole(name), size)
-                         for size in (_FEW_BYTES, _MANY_BYTES))
-            per_byte = max(0.0, (many - few) / (_MANY_BYTES - _FEW_BYTES))
-            found[name] = CollectiveCost(max(0.0, few - per_byte * _FEW_BYTES), per_byte,
-                                         _busy_part(group, device, name, many))
-        return cls(found)
+        return cls({name: _cost_of(collective, group, device)
+                    for name, collective in _COLLECTIVES.items()
+                    if name != EXCHANGE_START or can_exchange(group)})
 
     def added_to(self, measured: Graph) -> Graph:
         """A graph whose ops were measured without communication, with the time that it takes in the
@@ -76,22 +82,64 @@ class CollectiveCosts:
         tensors = document["tensors"]
         for op in document["ops"]:
             if op["type"] in self.by_start:
-                whole = tensors[op["outputs"][0]]["bytes"]
-                op["cost"] += MICROSECONDS * self.by_start[op["type"]].of(whole)
+                made = tensors[op["outputs"][0]]["bytes"]
+                op["cost"] += MICROSECONDS * self.by_start[op["type"]].of(made, len(op["inputs"]))
         return Graph.parse(json.dumps(document), f"the graph of {measured.name}")
 
 
 _measured: dict[tuple, CollectiveCosts] = {}
 
 
-def _seconds(group: Group, device: str, run: Callable, whole_bytes: int) -> float:
-    tensor = _tensor(group, device, whole_bytes)
-    return _slowest(group, lambda: run(tensor, group))
+@dataclasses.dataclass(frozen=True)
+class _Collective:
+    """``start`` is given tensors of which all ranks have the whole, or are to; ``wait`` what it
+    makes, and them."""
+
+    start: Callable[[list[torch.Tensor], Group], torch.Tensor]
+    wait: Callable[[torch.Tensor, list[torch.Tensor], Group], torch.Tensor]
+
+    def run(self, tensors: list[torch.Tensor], group: Group) -> None:
+        self.wait(self.start(tensors, group), tensors, group)
 
 
-def _busy_part(group: Group, device: str, name: str, seconds: float) -> float:
+_COLLECTIVES = {
+    GATHER_START: _Collective(
+        lambda tensors, group: _ops.gather_start(
+            [tensor.chunk(group.size)[0] for tensor in tensors], group.key),
+        lambda pending, tensors, group: _ops.gather_wait(pending)),
+    REDUCE_START: _Collective(
+        lambda tensors, group: _ops.reduce_start(tensors, group.key),
+        lambda pending, tensors, group: _ops.reduce_wait(pending)),
+    SCATTER_START: _Collective(
+        lambda tensors, group: _ops.scatter_start(tensors, group.key),
+        lambda pending, tensors, group: _ops.scatter_wait(pending, group.key)),
+    EXCHANGE_START: _Collective(
+        lambda tensors, group: _ops.exchange_start(tensors, group.key),
+        lambda pending, tensors, group: _ops.exchange_wait(pending, tensors, group.key))}
+
+
+def _cost_of(collective: _Collective, group: Group, device: str) -> CollectiveCost:
+    def seconds(whole_bytes: int, tensors: int = 1) -> float:
+        given = [_tensor(group, device, whole_bytes) for _ in range(tensors)]
+        return _slowest(group, lambda: collective.run(given, group))
+
+    few, several, many = (seconds(_FEW_BYTES), seconds(_FEW_BYTES, _SEVERAL), seconds(_MANY_BYTES))
+    less, more = (_made_bytes(collective, group, device, size)
+                  for size in (_FEW_BYTES, _MANY_BYTES))
+    per_byte = max(0.0, (many - few) / max(1, more - less))
+    per_tensor = max(0.0, (several - few) / (_SEVERAL - 1) - per_byte * less)
+    return CollectiveCost(max(0.0, few - per_byte * less), per_byte,
+                          _busy_part(collective, group, device, many), per_tensor)
+
+
+def _made_bytes(collective: _Collective, group: Group, device: str, whole_bytes: int) -> int:
+    with IN_FLIGHT.unconnected():
+        return collective.start([_tensor(group, device, whole_bytes)], group).nbytes
+
+
+def _busy_part(collective: _Collective, group: Group, device: str, seconds: float) -> float:
     """Of a collective that takes so many seconds alone: by how much ops take longer beside it."""
-    tensor = _tensor(group, device, _MANY_BYTES)
+    tensors = [_tensor(group, device, _MANY_BYTES)]
     factors = torch.ones(_FACTOR_ROWS, _FACTOR_ROWS, device=device)
 
     def compute(times: int) -> None:
@@ -100,12 +148,11 @@ def _busy_part(group: Group, device: str, name: str, seconds: float) -> float:
 
     one = _slowest(group, lambda: compute(_PRODUCTS)) / _PRODUCTS
     times = 1 + int(_LONGER * seconds / max(one, _LEAST_SECONDS))
-    start, wait = _HALVES[name]
 
     def both() -> None:
-        pending = start(tensor, group)
+        pending = collective.start(tensors, group)
         compute(times)
-        wait(pending, group)
+        collective.wait(pending, tensors, group)
 
     more = _slowest(group, both) - _slowest(group, lambda: compute(times))
     return min(1.0, max(0.0, more / max(seconds, _LEAST_SECONDS)))
@@ -125,19 +172,3 @@ def _slowest(group: Group, run: Callable[[], None]) -> float:
 
 def _tensor(group: Group, device: str, whole_bytes: int) -> torch.Tensor:
     return torch.zeros(whole_bytes // 4 // group.size * group.size, device=device)
-
-
-#: By the op that starts a collective: how it is started, and waited for.
-_HALVES: dict[str, tuple[Callable, Callable]] = {
-    GATHER_START: (lambda tensor, group: _ops.gather_start([tensor.chunk(group.size)[0]],
-                                                           group.key),
-                   lambda pending, group: _ops.gather_wait(pending)),
-    REDUCE_START: (lambda tensor, group: _ops.reduce_start([tensor], group.key),
-                   lambda pending, group: _ops.reduce_wait(pending)),
-    SCATTER_START: (lambda tensor, group: _ops.scatter_start([tensor], group.key),
-                    lambda pending, group: _ops.scatter_wait(pending, group.key))}
-
-
-def _whole(name: str) -> Callable[[torch.Tensor, Group], None]:
-    start, wait = _HALVES[name]
-    return lambda tensor, group: wait(start(tensor, group), group)

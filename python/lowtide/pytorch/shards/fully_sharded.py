@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 from collections.abc import Iterator
 from typing import Any
 
@@ -45,7 +46,7 @@ def layout_of(model: torch.nn.Module, like: GraphLayout) -> GraphLayout:
     """As ``like``, with the shards that the parameters are in."""
     shards = {name: ShardLayout(tuple(parameter.shape), parameter.device_mesh.size())
               for name, parameter in model.named_parameters(remove_duplicate=False)}
-    return GraphLayout(like.group, shards, like.keeps_gathered, like.bucket_bytes, like.costs)
+    return dataclasses.replace(like, shards=shards)
 
 
 @contextlib.contextmanager

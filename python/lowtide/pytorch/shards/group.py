@@ -26,6 +26,9 @@ _HEADER = struct.Struct(f"48s16s{_NUMBERS}q")
 #: Of a message.
 _SIZE = struct.Struct("q")
 
+#: More than there are messages in flight.
+_MOST_TAGS = 1 << 20
+
 _keys = itertools.count()
 
 #: By key, as ops of a graph name it. A group is there as long as its process.
@@ -62,10 +65,15 @@ class Group:
                                                       use_local_synchronization=True)
         #: Whether gradients of parameters that each rank has a copy of are reduced.
         self.reduces = True
+        self._tags = itertools.count()
         GROUPS[self.key] = self
 
     def __deepcopy__(self, memo) -> Group:
         return self
+
+    def next_tag(self) -> int:
+        """Of messages from rank to rank: the same on all ranks that send them in one order."""
+        return next(self._tags) % _MOST_TAGS
 
     def of_first(self, make: Callable[[], Value], what: str, about: str = "") -> Value:
         """What the first rank makes, on all of them; what it raises, they raise.

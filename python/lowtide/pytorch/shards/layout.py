@@ -48,12 +48,14 @@ class GraphLayout:
     ``group``: the key of the ranks. ``shards``: by the names of parameters, how they lie; the
     others have a copy on each rank. ``keeps_gathered``: whether a parameter that was gathered for
     the forward pass stays until the backward pass has used it. ``bucket_bytes``: of what goes
-    together in one collective, where there is more than one tensor. ``costs``: how long collectives
-    take.
+    together in one collective, where there is more than one tensor. ``exchange_bytes``: of
+    gradients in shards whose mean is made from what each rank received of all others; of more it is
+    made in place, by more messages. ``costs``: how long collectives take.
     """
 
     group: str
     shards: Mapping[str, ShardLayout]
     keeps_gathered: bool
     bucket_bytes: int
+    exchange_bytes: int
     costs: CollectiveCosts

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from ... import Error, Graph, Plan, replay, verify
 from ..capture.captured import BOUNDARY
 from ..capture.updates import UPDATE
-from .collectives import GATHER_START, WAITS
+from .collectives import EXCHANGE_START, GATHER_START, WAITS
 
 #: Of an arena: the first byte and the one behind the last.
 Range = tuple[int, int]
@@ -74,20 +74,21 @@ def require_waits(graph: Graph, plan: Plan) -> None:
     """Raises Error where the result of a collective ends, or is written over, before it is waited
     for, or is never waited for."""
     ops = _ops(graph)
-    in_flight: set[int] = set()  # the storages of results
+    in_flight: dict[int, set[int]] = {}  # by the storage of a result, all that are in use
     for verb, index, *rest in plan.actions:
         if verb != "run":
             ended = {index}
-        elif ops[index].type in WAITS.values():
-            in_flight.discard(ops[index].inputs[0])
-            ended = ops[index].overwritten(*rest) if rest else set()
         else:
+            if ops[index].type in WAITS.values():
+                in_flight.pop(ops[index].inputs[0], None)
             ended = ops[index].overwritten(*rest) if rest else set()
-        for result in in_flight & ended:
-            raise Error(f"the plan of {graph.name} gives memory away that the collective uses "
-                        f"which makes {graph.tensors[result].name}")
+        for result, used in in_flight.items():
+            if used & ended:
+                raise Error(f"the plan of {graph.name} gives memory away that the collective uses "
+                            f"which makes {graph.tensors[result].name}")
         if verb == "run" and ops[index].type in WAITS:
-            in_flight.add(ops[index].outputs[0])
+            sent = ops[index].inputs if ops[index].type == EXCHANGE_START else ()
+            in_flight[ops[index].outputs[0]] = {*ops[index].outputs, *sent}
     if in_flight:
         raise Error(f"the plan of {graph.name} does not wait for a collective")
 
@@ -146,14 +147,16 @@ class _Schedule:
         return Plan.parse(json.dumps(document))
 
     def _may_start_before(self, start: _Action, other: _Action) -> bool:
-        used = self._ops[start.index].touched
+        op = self._ops[start.index]
         if _meet(other.ranges, start.ranges):
             return False
         if other.verb != "run":
-            return other.index not in used
+            return other.index not in op.touched
         known = self._ops[other.index]
+        # What waits for an earlier gather of the same shards ends its result, written over it.
         return (known.type != BOUNDARY and known.type not in WAITS
-                and not used & {*known.outputs, *known.mutated})
+                and known.touched.isdisjoint(op.outputs)
+                and op.touched.isdisjoint({*known.outputs, *known.mutated}))
 
     def _wait_late(self, wait: _Action) -> None:
         results, used = set(self._ops[wait.index].outputs), set(self._ops[wait.index].inputs)

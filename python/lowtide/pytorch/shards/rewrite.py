@@ -173,8 +173,15 @@ class _CollectiveWriter:
         last = parameters[-1].primal
         run = self._calls.instead_of(parameters[-1].gradient, f"{last.name}_gradient_scattered")
         gradients = [self._in_rows(parameter) for parameter in parameters]
-        pending = _once(run(_ops.scatter_start.default, gradients, self._layout.group))
-        means = _once(run(_ops.scatter_wait.default, pending, self._layout.group))
+        group = self._layout.group
+        size = sum(gradient.meta["val"].nbytes for gradient in gradients)
+        if size <= self._layout.exchange_bytes:
+            # What is sent from there must not end and be made again meanwhile.
+            pending = _once(run(_ops.exchange_start.default, list(map(_once, gradients)), group))
+            means = _once(run(_ops.exchange_wait.default, pending, gradients, group))
+        else:
+            pending = _once(run(_ops.scatter_start.default, gradients, group))
+            means = _once(run(_ops.scatter_wait.default, pending, group))
         shapes = [self._shards[parameter.primal].shard_shape for parameter in parameters]
         views = _views(run, means, [(shape, _contiguous(shape)) for shape in shapes],
                        [math.prod(shape) for shape in shapes])

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 import torch
 
 from ... import InputError
+from .collectives import can_exchange
 from .costs import CollectiveCosts
 from .group import Group
 from .layout import GraphLayout, ShardLayout, can_be_sharded
@@ -42,7 +43,8 @@ def graph_layout(named: Iterable[tuple[str, torch.Tensor]], group: Group, shardi
     not None."""
     names, total = _by_tensor(named)
     copied = total if sharding == "none" else int(_SMALL_SHARE * total)
-    return _layout(names, copied, total // _BUCKETS, group, costs, sharding == "gradients")
+    bucket = total // _BUCKETS
+    return _layout(names, copied, bucket, bucket, group, costs, sharding == "gradients")
 
 
 def candidates(named: Iterable[tuple[str, torch.Tensor]], group: Group,
@@ -51,9 +53,11 @@ def candidates(named: Iterable[tuple[str, torch.Tensor]], group: Group,
     parameters, of the smaller half, of the smallest; then collectives of one tensor each, for which
     the least is gathered at a time. Each plan decides how long gathered parameters stay."""
     names, total = _by_tensor(named)
-    found = [_layout(names, int(share * total), bucket_bytes, group, costs, False)
-             for share, bucket_bytes in ((1.0, total // _BUCKETS), (_HALF, total // _BUCKETS),
-                                         (_SMALL_SHARE, total // _BUCKETS), (_SMALL_SHARE, 0))]
+    bucket = total // _BUCKETS
+    found = [_layout(names, int(share * total), bucket_bytes, exchange_bytes, group, costs, False)
+             for share, bucket_bytes, exchange_bytes in (
+                 (1.0, bucket, bucket), (_HALF, bucket, bucket), (_SMALL_SHARE, bucket, bucket),
+                 (_SMALL_SHARE, 0, bucket // 2))]
     return list({(tuple(layout.shards), layout.bucket_bytes): layout for layout in found}.values())
 
 
@@ -79,7 +83,8 @@ def _by_tensor(named: Iterable[tuple[str, torch.Tensor]]
 
 
 def _layout(names: Mapping[torch.Tensor, list[str]], copied_bytes: int, bucket_bytes: int,
-            group: Group, costs: CollectiveCosts, keeps_gathered: bool) -> GraphLayout:
+            exchange_bytes: int, group: Group, costs: CollectiveCosts,
+            keeps_gathered: bool) -> GraphLayout:
     """``copied_bytes``: of the smallest parameters, of which each rank has a copy."""
     shards: dict[str, ShardLayout] = {}
     smaller = 0
@@ -89,4 +94,4 @@ def _layout(names: Mapping[torch.Tensor, list[str]], copied_bytes: int, bucket_b
             shards.update(dict.fromkeys(names[parameter],
                                         ShardLayout(tuple(parameter.shape), group.size)))
     return GraphLayout(group.key, shards, keeps_gathered, min(_MOST_BUCKET_BYTES, bucket_bytes),
-                       costs)
+                       exchange_bytes if can_exchange(group) else 0, costs)

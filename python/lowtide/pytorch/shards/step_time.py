@@ -22,7 +22,8 @@ def overlapped_cost(graph: Graph, plan: Plan, costs: CollectiveCosts) -> float:
             now = max(now, ends.pop(op.inputs[0], 0.0))
         now += op.cost
         if op.type in WAITS:
-            hidden = MICROSECONDS * costs.by_start[op.type].hidden(tensors[op.outputs[0]].bytes)
+            hidden = MICROSECONDS * costs.by_start[op.type].hidden(
+                tensors[op.outputs[0]].bytes, len(op.inputs))
             now -= hidden
             lane_free = ends[op.outputs[0]] = max(now, lane_free) + hidden
     return now
