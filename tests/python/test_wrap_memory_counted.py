@@ -254,3 +254,20 @@ def test_a_step_with_no_room_beside_what_is_held_is_no_reason_for_a_larger_budge
     with pytest.warns(UserWarning, match="within what is free of the budget.* this step exceeds"):
         for _ in range(3):
             step()
+
+
+def test_state_that_is_made_while_a_pass_waits_is_measured_once():
+    """A result that is held over the optimizer's step keeps its pass, so that the step goes on."""
+    model = built(WithLoss)
+    optimizer = torch.optim.AdamW(model.parameters())
+    x = torch.randn(ROWS, WIDTH)
+    wrapped = lowtide.wrap(model, x, budget="85%", optimizer=optimizer, time_limit=0.3)
+    measured = []
+    for _ in range(4):
+        optimizer.zero_grad()
+        loss, waiting = wrapped(x)[0], wrapped(x)[0]  # noqa: F841
+        loss.backward()
+        optimizer.step()
+        measured.append(wrapped.memory.measured_peak)
+    state = sum(value.nbytes for state in optimizer.state.values() for value in state.values())
+    assert state > 0 and max(measured) - measured[0] < state / 4

@@ -13,15 +13,20 @@ class Meter:
     or what is captured before it, until the next step begins.
 
     ``regions``: those whose blocks count as taken by a step though they are kept between steps, a
-    list that its owner changes. ``existing``: gives what is there before a step as the last one.
+    list that its owner changes. ``existing``: gives what is there before a step as the last one,
+    the optimizer's state to come included, and ``state`` what of that state there is now.
     """
 
-    def __init__(self, regions: Sequence[Region], existing: Callable[[], int]):
+    def __init__(self, regions: Sequence[Region], existing: Callable[[], int],
+                 state: Callable[[], int]):
         #: The most that other code took in the last step whose backward pass was read.
         self.outside_bytes = 0
         #: By how much the step took more than its plans count.
         self.unforeseen_bytes = 0
         self._regions, self._existing, self._device = regions, existing, "cpu"
+        self._state = state
+        #: At the last backward pass of a step that goes on, as other passes wait.
+        self._state_before: int | None = None
         self._is_capturing = False
         self._is_open = False
         self._before = self._unserved_before = self._held_before = 0
@@ -58,6 +63,7 @@ class Meter:
     def read(self, made_bytes: int = 0) -> None:
         """A backward pass has ended, which has made so many bytes of the optimizer's state."""
         if self._is_open:
+            made_bytes += self._state_made()
             self._before += made_bytes
             self._unserved_before += made_bytes
             self._is_read = True
@@ -70,6 +76,13 @@ class Meter:
             foreseen = max(self._planned_bytes(), self._held_before)
             self.unforeseen_bytes = max(self.unforeseen_bytes, peak - self._before - foreseen)
             _runtime.reset_peaks(self._device)
+
+    def _state_made(self) -> int:
+        """What the optimizer has made of its state between backward passes of one step."""
+        before, waits = self._state_before, any(region.pending_passes for region in self._regions)
+        now = self._state() if waits or before is not None else None
+        self._state_before = now if waits else None
+        return 0 if before is None else max(0, now - before)
 
     def restart(self) -> None:
         """What the step took so far does not count: it was within another budget."""
@@ -106,6 +119,7 @@ class Meter:
         self._peak_before, self._is_read = self.peak_bytes, False
         _runtime.reset_peaks(self._device)
         self._until_backward = self._outside = self.unforeseen_bytes = 0
+        self._state_before = None
         self._is_open = True
 
     def _made_bytes(self) -> int:

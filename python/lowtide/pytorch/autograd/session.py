@@ -11,6 +11,7 @@ from ... import InfeasibleError, Plan, format_bytes
 from ..budget.account import BudgetAccount
 from ..budget.budget import Budget
 from ..budget.memory import Memory, Moved
+from ..budget.optimizer_state import present_state_bytes
 from ..budget.predicted_time import PredictedTime
 from ..budget.settings import Settings
 from ..capture import Captured
@@ -75,7 +76,7 @@ class Session:
                                       self._steps)
         self._admission = Admission(self.regions, self._account)
         self._gradients = KeptGradients(parameters())
-        self._meter = Meter(self.regions, self._existing_bytes)
+        self._meter = Meter(self.regions, self._existing_bytes, self._present_state_bytes)
         self._notices = Notices()
         self._moved = Moved()
         self._begins_step = True
@@ -388,6 +389,11 @@ class Session:
         return Memory(self.budget_bytes, existing, existing + blocks, self._meter.peak_bytes,
                       self._meter.outside_bytes, self._moved, self._state.moved_bytes,
                       self._state.moved)
+
+    def _present_state_bytes(self) -> int:
+        """Of what the optimizer makes by its own step, in memory."""
+        is_elsewhere = self._updates is not None or self._account.state_bytes == 0
+        return 0 if is_elsewhere else present_state_bytes(self.settings.optimizer)
 
     def _existing_bytes(self) -> int:
         if not self._graphs.planned:  # while other numbers of slices are tried

@@ -47,6 +47,11 @@ def optimizer_state_bytes(optimizer, parameters: Iterable[torch.Tensor]) -> int:
     return size * STATES[name] + _counters(name, len(parameters))
 
 
+def present_state_bytes(optimizer) -> int:
+    """Bytes of the state that an optimizer has made; 0 for the name of one."""
+    return state_bytes(optimizer) if isinstance(optimizer, torch.optim.Optimizer) else 0
+
+
 def _state_to_come(optimizer: torch.optim.Optimizer, size: int, parameters: int) -> int:
     if _is_unknown_class(type(optimizer)):
         return _tried(type(optimizer), groups_of(optimizer), size)
