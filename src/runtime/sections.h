@@ -48,6 +48,7 @@ class Sections {
   void give_back();
   void give_back_late();
   void give_back_unused();
+  void give_back_before(Bytes offset);
 
   bool in_use() const;
   Bytes held_bytes() const;

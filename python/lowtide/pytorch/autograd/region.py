@@ -174,11 +174,9 @@ class Region:
         return 0 if self._settings.cuda_graph else self._room_afterwards(known)
 
     def _room_afterwards(self, known: PricedGraph) -> int:
-        """Results in the caller's memory are gone by then. States of the generator are not, which
-        lie in the block with the gradients; a budget that is a share of all has no room for them
-        there, so that only ranks, which promise more, leave it."""
-        gone = known.uncounted_bytes if self._settings.layout is None else known.foreign_bytes
-        return max(0, self._afterwards.bytes_beside_gradients(known.input_bytes) - gone)
+        """Results in the caller's memory and states of the generator are gone by then."""
+        wanted = self._afterwards.bytes_beside_gradients(known.input_bytes)
+        return max(0, wanted - known.uncounted_bytes)
 
     @property
     def _recording_bytes(self) -> int:
