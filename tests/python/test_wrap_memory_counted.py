@@ -6,6 +6,8 @@ import itertools
 import lowtide
 import pytest
 import torch
+from lowtide import _runtime
+from lowtide.pytorch.autograd.meter import Meter
 from lowtide.pytorch.wrap import session_of
 from sweep import sweep
 from torch import nn
@@ -220,3 +222,17 @@ def test_a_step_with_no_room_beside_what_is_held_is_no_reason_for_a_larger_budge
     with pytest.warns(UserWarning, match="within what is free of the budget.* this step exceeds"):
         for _ in range(3):
             step()
+
+
+def test_what_is_freed_while_a_graph_is_captured_is_none_of_its_step():
+    device = str(torch.get_default_device())
+    _runtime.reset_peaks(device)  # counts from now on
+    others = [torch.ones(1_000_000)]
+    meter = Meter([], lambda: 0)
+    meter.capture(device)
+    traced = torch.ones(1000)
+    del traced
+    others.clear()
+    meter.begin(device)
+    meter.read()
+    assert 4000 <= meter.peak_bytes < 8000
