@@ -86,8 +86,8 @@ def left_by(model, optimizer):
 
 
 def refused_step(trained, x, request):
-    """Whether a step without its ``request``-th block of memory failed. Until it is asked for,
-    everything is as it was."""
+    """Whether a step whose ``request``-th request is refused failed, which changes nothing that the
+    user has. A step that makes fewer requests does not fail."""
     model, optimizer = trained
     before = left_by(*trained)
     try:
