@@ -211,8 +211,8 @@ def test_states_of_the_generator_are_gone_when_the_optimizer_steps():
     x = torch.randn(256, 64)
     # Parameters, gradients, the state and the batch: the step's temporaries lie beside those alone.
     held = 4 * held_bytes(parameters) + held_bytes([x])
-    wrapped = lowtide.wrap(model, x, budget=held + step_bytes(optimizer, parameters) + 20_000,
-                           optimizer=optimizer, time_limit=2)
+    wrapped = lowtide.wrap(model, x, budget=held + step_bytes(optimizer, parameters) + 40_000,
+                           optimizer=optimizer, time_limit=5)
     for _ in range(2):
         step(wrapped, optimizer, x)
     optimizer.zero_grad()
