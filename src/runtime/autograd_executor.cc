@@ -256,7 +256,8 @@ void AutogradExecutor::Impl::part_with_results() {
 }
 
 void AutogradExecutor::Impl::require_may_set_aside() const {
-  if (!side && !plan.slower && map.cuts.empty()) return;
+  const bool is_divided = !plan.layout->borders.empty() || map.late_begin < map.late_end;
+  if (!side && !plan.slower && !is_divided) return;
   throw InputError(fmt::format("a pass of \"{}\" cannot be set aside, as its plan moves values, "
                                "divides the block, or is submitted as one recording; plan without",
                                graph.name()));
@@ -291,7 +292,8 @@ void AutogradExecutor::Impl::part_with_pass(at::Tensor copies) {
 /// The pass is the pending one, but for its waiting ranges, which the block has already.
 void AutogradExecutor::Impl::take_back(const std::shared_ptr<PendingPass>& waiting,
                                        PassAside& aside) {
-  runner->program().host_states = std::move(aside.host_states);
+  // In place: the runs point there.
+  std::ranges::copy(aside.host_states, runner->program().host_states.begin());
   const std::vector<at::Tensor*> callers = runner->callers_tensors();
   for (std::size_t i = 0; i < callers.size(); ++i) *callers[i] = std::move(aside.callers[i]);
   results = std::move(aside.results);
@@ -629,9 +631,13 @@ void AutogradExecutor::release() {
 }
 
 void AutogradExecutor::release_unused() {
-  if (pending_pass() != 0) return;
+  if (pending_pass() != 0 || passes_aside() > 0) return;
   impl_->await_moves();
-  impl_->sections.give_back_unused();
+  if (impl_->plan.layout->borders.empty()) {
+    impl_->sections.give_back_before(impl_->map.arena);
+  } else {
+    impl_->sections.give_back_unused();
+  }
 }
 
 void AutogradExecutor::send_away(std::span<const at::Tensor> residents) {

@@ -17,8 +17,8 @@ namespace lowtide::runtime {
 /// Runs the plan of a graph with a boundary in two halves, as autograd calls them: forward() runs
 /// the actions before the boundary, backward() the rest. Residents stay in the caller's memory.
 /// Values and workspaces have the layout's addresses in one block of the framework's own allocator,
-/// or in one for each section of the layout. The first forward() allocates them, release() frees
-/// them.
+/// or in one for each section of the layout; states of the generator are in one of their own. The
+/// first forward() allocates them, release() frees them.
 ///
 /// Results of forward() have their own memory (they are foreign: graph/boundary.h), so that a kept
 /// loss holds no other memory. Gradients stay in the block and hold it: while one of them lives,
@@ -145,8 +145,9 @@ class AutogradExecutor {
   bool contains(const at::Tensor& tensor) const;
   /// Releases the block; the next forward() allocates another. Returned tensors stay valid.
   void release();
-  /// Releases the sections of the block without live returned tensors, unless a pass is pending;
-  /// the next forward() allocates them again.
+  /// Unless a pass is pending or aside: releases the states of the generator and, if the plan
+  /// divides its block, the sections without live returned tensors. The next forward() allocates
+  /// them again.
   void release_unused();
 
   Bytes block_bytes() const;  ///< needed by a step

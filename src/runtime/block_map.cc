@@ -139,13 +139,13 @@ BlockMap map_arena(const Graph& graph, const Plan& plan, const GeneratorStates& 
                    Places places) {
   BlockMap map;
   map.residents.assign(static_cast<std::size_t>(graph.num_tensors()), -1);
-  map.lead = lead_of(graph, plan, state_bytes(graph, plan, states));
-  place_rest(graph, plan, map.lead, states, 0, map);
-  for (Bytes border : plan.layout->borders) map.cuts.push_back(map.arena + border);
+  place_rest(graph, plan, 0, states, 0, map);
+  if (map.arena > 0) map.cuts.push_back(map.arena);
+  const std::vector<Bytes>& borders = plan.layout->borders;
+  for (Bytes border : borders) map.cuts.push_back(map.arena + border);
   if (layout::end_of_results(graph, graph.alignment()) > 0) {
     map.late_begin = map.arena;
-    map.late_end = map.cuts.empty() ? map.end : map.cuts.front();
-    if (map.arena > 0) map.cuts.insert(map.cuts.begin(), map.arena);
+    map.late_end = borders.empty() ? map.end : map.arena + borders.front();
   }
   if (places == Places::fixed) place_callers_tensors(graph, map);
   return map;

@@ -13,7 +13,7 @@ namespace lowtide::runtime {
 ///     | lead | residents | states of the generator | reserve | arena of the plan |
 ///
 /// `lead` (never used) brings the end of the residents to a multiple of the graph's alignment, and
-/// the arena to one of kCopyAlignment where values move.
+/// the arena to one of kCopyAlignment where values move. There is none without residents.
 /// Residents are sorted by the power of two (at most the alignment) that divides their size, so
 /// that each is aligned to that power and there are no gaps.
 struct BlockMap {
@@ -54,8 +54,9 @@ BlockMap map_block(const Graph& graph, const Plan& plan, const GeneratorStates& 
 enum class Places : std::uint8_t { none, fixed };
 
 /// The same without residents and reserve, for a step whose residents are in the caller's memory,
-/// with the sections of the plan's layout. The bytes before the arena belong to its first section,
-/// unless that one replaces results. The places are a section of their own, the last.
+/// with the sections of the plan's layout. The states of the generator are a section of their own,
+/// the first: they are of no use when the step is over, and outputs are. So are the places, the
+/// last.
 BlockMap map_arena(const Graph& graph, const Plan& plan, const GeneratorStates& states,
                    Places places = Places::none);
 

@@ -62,6 +62,12 @@ void Sections::give_back_unused() {
   }
 }
 
+void Sections::give_back_before(Bytes offset) {
+  for (Section& section : sections_) {
+    if (section.end <= offset) section.memory.reset();
+  }
+}
+
 bool Sections::in_use() const {
   return std::ranges::any_of(sections_,
                              [](const Section& section) { return section.memory.use_count() > 1; });

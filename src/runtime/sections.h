@@ -48,6 +48,8 @@ class Sections {
   void give_back();
   void give_back_late();
   void give_back_unused();
+  /// Those that end there or before, for which nobody else must hold a tensor.
+  void give_back_before(Bytes offset);
 
   bool in_use() const;
   Bytes held_bytes() const;

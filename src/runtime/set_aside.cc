@@ -58,14 +58,16 @@ std::vector<BlockRange> waiting_ranges(const Graph& graph, const Plan& plan, con
   const std::int32_t time = time_of_boundary(graph, plan);
   const layout::PlanBuffers needed = layout::buffers_of(graph, plan);
   std::vector<BlockRange> ranges;
-  if (map.lead < map.reserve) ranges.push_back({map.lead, map.reserve});
   for (std::size_t i = 0; i < needed.buffers.size(); ++i) {
     const packing::Buffer& buffer = needed.buffers[i];
     if (buffer.begin >= time || buffer.end <= time) continue;
     const Bytes begin = map.arena + offset_of(plan, buffer.begin, needed.first[i]);
     ranges.push_back({begin, begin + buffer.bytes});
   }
-  return merged(std::move(ranges));
+  ranges = merged(std::move(ranges));
+  // A section of their own: no range lies across its end.
+  if (map.arena > 0) ranges.insert(ranges.begin(), {0, map.arena});
+  return ranges;
 }
 
 Bytes total_bytes(std::span<const BlockRange> ranges) {

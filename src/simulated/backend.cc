@@ -88,4 +88,6 @@ void reseed(std::uint64_t seed) {
 
 std::int64_t launches() { return state().launches; }
 
+void refuse_request(std::int64_t count) { state().memory.refuse_request(count); }
+
 }  // namespace lowtide::simulated

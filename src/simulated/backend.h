@@ -25,4 +25,8 @@ void reseed(std::uint64_t seed);
 /// How often the host asked the device for work so far: for a kernel, a copy, or all of a graph.
 std::int64_t launches();
 
+/// The `count`-th request for the device's memory from now on is refused, as though none were left;
+/// 0: none is.
+void refuse_request(std::int64_t count);
+
 }  // namespace lowtide::simulated

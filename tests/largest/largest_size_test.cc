@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
 
 #include "base/error.h"
@@ -115,7 +116,7 @@ TEST_F(LargestSizeTest, NothingFits) {
 }
 
 /// Steps whose ops work in so many bytes more for each size than is known before they are
-/// measured, and which exceed the budget when they run, from a size on.
+/// measured, or less if negative, and which exceed the budget when they run, from a size on.
 class SurprisingSteps : public Steps {
  public:
   SurprisingSteps(Graph unit, Bytes more, std::int64_t exceeds, Bytes budget)
@@ -125,7 +126,10 @@ class SurprisingSteps : public Steps {
   void expect(std::int64_t largest) override { expected = largest; }
   Graph estimated(std::int64_t size) override {
     GraphData data = of_size(unit_, size).data();
-    for (Op& op : data.ops) op.cost_estimated = true;
+    for (Op& op : data.ops) {
+      op.workspace_bytes += std::max<Bytes>(0, -more_) * size;
+      op.cost_estimated = true;
+    }
     return Graph(std::move(data));
   }
   bool are_measured() const override { return true; }
@@ -135,7 +139,7 @@ class SurprisingSteps : public Steps {
     if (Control::stop_requested()) throw StoppedError("stopped while measuring");
     GraphData data = of_size(unit_, size).data();
     for (Op& op : data.ops) {
-      op.workspace_bytes += more_ * size;
+      op.workspace_bytes += std::max<Bytes>(0, more_) * size;
       op.cost_estimated = false;
     }
     return Graph(std::move(data));
@@ -178,6 +182,22 @@ TEST_F(LargestSizeTest, MeasurementsDecide) {
     EXPECT_FALSE(has_plan(steps.measured(found.size + 1), less));
     EXPECT_TRUE(found.trials.back().error);
   }
+}
+
+TEST_F(LargestSizeTest, SizesThatOnlyEstimatesRefuseAreMeasured) {
+  const Graph unit = testing::chain_graph(10, 64);
+  const Question asked = question(20000);
+  SurprisingSteps exact(unit, 0, 1000, asked.budget_bytes);
+  const std::int64_t expected = largest_size(asked, exact).size;
+  SurprisingSteps steps(unit, -300, 1000, asked.budget_bytes);
+  const Largest found = largest_size(asked, steps);
+  EXPECT_EQ(found.size, expected);
+  EXPECT_EQ(found.too_large, expected + 1);
+  EXPECT_NE(found.too_large_evidence, Evidence::estimated);
+  const auto refused = std::ranges::find_if(found.trials, [&](const Trial& trial) {
+    return trial.evidence == Evidence::estimated && !trial.fits && trial.size <= expected;
+  });
+  EXPECT_NE(refused, found.trials.end());
 }
 
 TEST_F(LargestSizeTest, AStepThatExceedsTheBudgetDoesNotFit) {

@@ -7,6 +7,8 @@ import random
 import lowtide
 import pytest
 import torch
+from lowtide import _runtime
+from lowtide.pytorch.autograd.meter import Meter
 from lowtide.pytorch.wrap import session_of
 from sweep import sweep
 from torch import nn
@@ -271,3 +273,17 @@ def test_state_that_is_made_while_a_pass_waits_is_measured_once():
         measured.append(wrapped.memory.measured_peak)
     state = sum(value.nbytes for state in optimizer.state.values() for value in state.values())
     assert state > 0 and max(measured) - measured[0] < state / 4
+
+
+def test_what_is_freed_while_a_graph_is_captured_is_none_of_its_step():
+    device = str(torch.get_default_device())
+    _runtime.reset_peaks(device)  # counts from now on
+    others = [torch.ones(1_000_000)]
+    meter = Meter([], lambda: 0, lambda: 0)
+    meter.capture(device)
+    traced = torch.ones(1000)
+    del traced
+    others.clear()
+    meter.begin(device)
+    meter.read()
+    assert 4000 <= meter.peak_bytes < 8000

@@ -189,3 +189,36 @@ def test_steps_that_run_the_model_are_within_the_budget_to_the_last(line_search)
         assert existing + state + max(gradients, blocks) + peak <= wrapped.memory.budget
         step_of(plain, optimizers[1])
         assert same(list(model.parameters()), list(plain.parameters()))
+
+
+class ManyDropouts(nn.Module):
+    """Whose random ops run again in a small budget, each from a state of the generator."""
+
+    def __init__(self):
+        super().__init__()
+        self.body = nn.Sequential(*[layer for _ in range(32) for layer in (
+            nn.Linear(64, 64), nn.GELU(), nn.Dropout(0.2))])
+
+    def forward(self, x):
+        return self.body(x).pow(2).mean()
+
+
+@pytest.mark.cpu_only("states of a device's generator lie in memory of the host")
+def test_states_of_the_generator_are_gone_when_the_optimizer_steps():
+    model = built(ManyDropouts)
+    parameters = list(model.parameters())
+    optimizer = torch.optim.Adam(parameters, foreach=True)
+    x = torch.randn(256, 64)
+    # Parameters, gradients, the state and the batch: the step's temporaries lie beside those alone.
+    held = 4 * held_bytes(parameters) + held_bytes([x])
+    wrapped = lowtide.wrap(model, x, budget=held + step_bytes(optimizer, parameters) + 40_000,
+                           optimizer=optimizer, time_limit=5)
+    for _ in range(2):
+        step(wrapped, optimizer, x)
+    optimizer.zero_grad()
+    [region] = session_of(wrapped).regions
+    [executor] = region.executors
+    plan = session_of(wrapped).plan_for(region)
+    states = executor.block_bytes - (plan.arena_bytes - region.priced.resident_bytes)
+    assert states > 20_000  # what lies in the block beside the plan's arena
+    assert peak_of_step(wrapped, optimizer, x) <= wrapped.memory.budget

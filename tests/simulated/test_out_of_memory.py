@@ -1,8 +1,11 @@
 """The device has no memory left at some request of a step: an error, and the training goes on."""
 
+import itertools
+
 import lowtide
 import pytest
 import torch
+from lowtide.pytorch import simulated
 from torch import nn
 
 DEVICE = "simulated"
@@ -26,13 +29,14 @@ def step(model, optimizer, x):
     optimizer.zero_grad()
 
 
-def make(wrapped):
+def make(wrapped, offload=None):
     torch.manual_seed(1)
     model = Model().to(DEVICE)
     optimizer = torch.optim.Adam(model.parameters())
     if wrapped:
         x = torch.zeros(1024, 256, device=DEVICE)
-        model = lowtide.wrap(model, x, "90%", optimizer=optimizer, time_limit=0.3, cache=False)
+        model = lowtide.wrap(model, x, "90%" if offload is None else "75%", optimizer=optimizer,
+                             offload=offload, time_limit=0.3, cache=False)
     return model, optimizer
 
 
@@ -73,3 +77,61 @@ def all_but(free_bytes):
     while hog and free_bytes > 0:
         free_bytes -= hog.pop().nbytes
     return hog
+
+
+def left_by(model, optimizer):
+    """All of the user's that a failed step must leave."""
+    state = [value for values in optimizer.state.values() for value in values.values()]
+    return [tensor.detach().cpu().clone() for tensor in [*model.parameters(), *state]]
+
+
+def refused_step(trained, x, request):
+    """Whether a step whose ``request``-th request is refused failed, which changes nothing that the
+    user has. A step that makes fewer requests does not fail."""
+    model, optimizer = trained
+    before = left_by(*trained)
+    try:
+        with simulated.refusing(request):
+            model(x).square().mean().backward()
+    except torch.OutOfMemoryError as error:
+        assert "out of memory" in str(error)
+    else:
+        optimizer.zero_grad()
+        return False
+    assert all(map(torch.equal, left_by(*trained), before))
+    optimizer.zero_grad()
+    return True
+
+
+@pytest.mark.parametrize("offload", [None, "host"])
+def test_whichever_request_of_a_step_is_refused_the_next_step_trains(offload):
+    planned, eager = make(True, offload=offload), make(False)
+    x = torch.randn(1024, 256, device="cpu").to(DEVICE)
+    for trained in (planned, eager):
+        step(*trained, x)
+    for request in itertools.count(1):
+        failed = refused_step(planned, x, request)
+        for trained in (planned, eager):
+            step(*trained, x)
+        assert all(map(torch.equal, parameters(planned[0]), parameters(eager[0])))
+        if not failed:
+            break
+    assert request > 3
+    assert offload is None or planned[0].memory.moved.bytes_out > 0
+
+
+def test_whichever_request_of_the_first_step_is_refused_the_next_one_is_planned_and_trains(
+        tmp_path, monkeypatch):
+    """The optimizer is tried, the ops are measured and the graph is planned in it."""
+    eager = make(False)
+    x = torch.randn(1024, 256, device="cpu").to(DEVICE)
+    step(*eager, x)
+    for request in (1, 8, 60, 120):
+        torch._dynamo.reset()
+        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / str(request)))
+        planned = make(False)
+        wrapped = lowtide.wrap(planned[0], budget="90%", optimizer=planned[1], time_limit=0.1,
+                               cache=False)
+        assert refused_step((wrapped, planned[1]), x, request)
+        step(wrapped, planned[1], x)
+        assert all(map(torch.equal, parameters(wrapped), parameters(eager[0])))

@@ -12,6 +12,7 @@ import contextlib
 import os
 import sys
 import types
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -61,6 +62,17 @@ def launches() -> int:
     """How often the host asked the device for work so far: for a kernel, a copy, or all of a
     graph."""
     return _runtime.simulated_launches()
+
+
+@contextlib.contextmanager
+def refusing(request: int) -> Iterator[None]:
+    """While it lasts, the ``request``-th request for the device's memory, counted from 1, is
+    refused, as though none were left. Others are served."""
+    _runtime.refuse_simulated_request(checked_count("request", request, 1, _MOST_BYTES))
+    try:
+        yield
+    finally:
+        _runtime.refuse_simulated_request(0)
 
 
 def _start_autograd() -> None:

@@ -24,6 +24,7 @@ void bind_simulated(py::module_& module) {
              py::arg("seed"));
   module.def("reseed_simulated", &simulated::reseed, py::arg("seed"));
   module.def("simulated_launches", &simulated::launches);
+  module.def("refuse_simulated_request", &simulated::refuse_request, py::arg("count"));
   module.def("simulated_generator", &simulated_generator);
 }
 

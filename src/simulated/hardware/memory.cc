@@ -104,6 +104,7 @@ std::byte* Memory::allocate_block(Bytes bytes, StreamId stream, bool kept) {
   const std::scoped_lock lock(mutex_);
   const Block block{align_up(bytes, kBlockAlignment), bytes, stream, kept, {}};
   give_reached();
+  if (to_refused_ > 0 && --to_refused_ == 0) refuse(bytes);
   const Bytes offset = take_or_wait(block.bytes);
   if (offset < 0) refuse(bytes);
   finish_others(offset, block.bytes, stream);
@@ -219,6 +220,11 @@ void Memory::refuse(Bytes asked) {
                   "{} of which {} is free; {} is allocated by PyTorch.",
                   format_bytes(asked), format_bytes(bytes()),
                   format_bytes(bytes() - in_blocks_ - in_awaited_), format_bytes(in_blocks_)));
+}
+
+void Memory::refuse_request(std::int64_t count) {
+  const std::scoped_lock lock(mutex_);
+  to_refused_ = count;
 }
 
 c10::CachingDeviceAllocator::DeviceStats Memory::stats() const {

@@ -3,6 +3,7 @@
 #include <c10/core/CachingDeviceAllocator.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <mutex>
 #include <unordered_map>
 #include <utility>
@@ -69,6 +70,10 @@ class Memory {
   /// addresses that are not the begin of a block.
   void use(const void* device, StreamId stream);
 
+  /// The `count`-th request from now on is refused, as though no memory were left; 0: none is, also
+  /// where an earlier call asked for it.
+  void refuse_request(std::int64_t count);
+
   c10::CachingDeviceAllocator::DeviceStats stats() const;
   /// Of the bytes that were asked for, without the rounding of blocks.
   device::AllocationCounters& counters() { return counters_; }
@@ -113,6 +118,7 @@ class Memory {
   Bytes in_awaited_ = 0;
   c10::CachingDeviceAllocator::DeviceStats stats_;
   device::AllocationCounters counters_;
+  std::int64_t to_refused_ = 0;  ///< requests until one is refused, that one included; 0: none is
 };
 
 }  // namespace lowtide::simulated

@@ -61,11 +61,10 @@ class Executors:
             self._by_plan[plan] = [executor for executor in executors if executor.pending_pass]
 
     def release_unused(self) -> None:
-        """Of blocks that their plans divide: gives back the sections that no pending pass needs and
-        in which no gradient lies."""
-        for plan, executors in self._by_plan.items():
-            for executor in executors if plan.borders else ():
-                executor.release_unused()
+        """Gives back what no pending pass needs: states of the generator, and of blocks that their
+        plans divide the sections in which no gradient lies."""
+        for executor in self:
+            executor.release_unused()
 
     def forget_moving(self) -> None:
         """Lets go of the executors that move values, but those that a backward pass is to come for:

@@ -29,6 +29,7 @@ class Meter:
         self._state_before: int | None = None
         self._is_capturing = False
         self._is_open = False
+        self._before_capture = 0
         self._before = self._unserved_before = self._held_before = 0
         self._outside = self._until_backward = 0
         self._is_read = False
@@ -40,18 +41,22 @@ class Meter:
         self._device = device
         if not self._is_capturing:
             self._open()
+            self._before_capture = self._beside_blocks()
             self._is_capturing = True
 
     def begin(self, device: str) -> None:
         """The first forward pass of a step comes, on the device."""
+        captured = 0
         if self._is_capturing:
-            self._until_backward = _runtime.taken_peak_bytes(self._device)
+            # Garbage of before is collected meanwhile: it is none of what the step takes.
+            captured = _runtime.taken_peak_bytes(self._device) - self._before_capture
             _runtime.reset_peaks(self._device)
         else:
             self._device = device
             self._open()
         self._held_before = self._held_bytes()
-        self._before = _runtime.taken_bytes(self._device) - self._held_before
+        self._before = self._beside_blocks()
+        self._until_backward = self._before + captured if captured else 0
         self._unserved_before = _runtime.unserved_bytes(self._device)
         self._is_capturing = False
 
@@ -125,7 +130,10 @@ class Meter:
     def _made_bytes(self) -> int:
         """What was made since the step began and lasts: the optimizer's state in its first step,
         which counts among what exists, and what the caller keeps for other ends."""
-        return max(0, _runtime.taken_bytes(self._device) - self._held_bytes() - self._before)
+        return max(0, self._beside_blocks() - self._before)
+
+    def _beside_blocks(self) -> int:
+        return _runtime.taken_bytes(self._device) - self._held_bytes()
 
     def _planned_bytes(self) -> int:
         return sum(executor.block_bytes - executor.away_bytes + region.beside_block_bytes

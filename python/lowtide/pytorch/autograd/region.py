@@ -81,12 +81,12 @@ class Region:
         self._measured = measured
         self._known: dict[tuple[frozenset[int], MayMove],
                           tuple[PricedGraph, SectionedGraphPlans]] = {}
-        #: What is taken when all values are kept, with results as expected before the first step:
-        #: a budget that is a share of it does not change when they turn out to be held.
-        self._kept_bytes: int = plain._kept_bytes if plain else (
-            keep_all_step_bytes(self.priced, self._after_bytes(self.priced))
-            + self.priced.uncounted_bytes
-            + self._recording_bytes + update_bytes)
+        #: What is taken when all values are kept, with results as expected before the first step,
+        #: or as they are when the caller drops all: a budget that is a share of it does not change
+        #: when they turn out to be held.
+        self._kept_bytes: int = plain._kept_bytes if plain else update_bytes + max(
+            self._keeping_all_bytes(dropped)
+            for dropped in {self.results.now, frozenset(self.results.droppable)})
         self._whole_bytes: int = plain._whole_bytes if plain else self._kept_bytes
         self.executors = Executors(captured.device, settings.cuda_graph, slower)
         self.why_not_replayable = why_not_replayable(captured)
@@ -103,6 +103,13 @@ class Region:
         self.copies_gradients = False
         #: Whether pending passes keep their blocks, as no other region can run them again.
         self.ends_what_it_began = False
+
+    def _keeping_all_bytes(self, dropped: frozenset[int]) -> int:
+        """What is taken when all values are kept and the caller drops these results."""
+        with self.results.supposing(dropped):
+            known = self.priced
+            return (keep_all_step_bytes(known, self._after_bytes(known)) + known.uncounted_bytes
+                    + self._recording_bytes)
 
     def count_shares_of(self, whole_bytes: int) -> None:
         """A budget that is a share is one of so many bytes, whatever this graph takes."""
@@ -174,11 +181,9 @@ class Region:
         return 0 if self._settings.cuda_graph else self._room_afterwards(known)
 
     def _room_afterwards(self, known: PricedGraph) -> int:
-        """Results in the caller's memory are gone by then. States of the generator are not, which
-        lie in the block with the gradients; a budget that is a share of all has no room for them
-        there, so that only ranks, which promise more, leave it."""
-        gone = known.uncounted_bytes if self._settings.layout is None else known.foreign_bytes
-        return max(0, self._afterwards.bytes_beside_gradients(known.input_bytes) - gone)
+        """Results in the caller's memory and states of the generator are gone by then."""
+        wanted = self._afterwards.bytes_beside_gradients(known.input_bytes)
+        return max(0, wanted - known.uncounted_bytes)
 
     @property
     def _recording_bytes(self) -> int:

@@ -8,7 +8,7 @@ import torch
 
 from ... import InputError
 from ..common.notices import warn
-from .optimizer_trial import groups_of, state_bytes, trial, wants_closure
+from .optimizer_trial import OUT_OF_MEMORY, groups_of, state_bytes, trial, wants_closure
 
 #: How many tensors as large as a parameter each optimizer keeps. Those of torch.optim by the name
 #: of their class in lower case; options that add some are in `_copies`.
@@ -66,6 +66,8 @@ def _is_unknown_class(optimizer) -> bool:
 def _tried(kind: type, groups, size: int) -> int:
     try:
         return trial(kind, groups).state_bytes
+    except OUT_OF_MEMORY:
+        raise
     except Exception as error:
         warn(f"{kind.__name__} could not be tried on small parameters ({error}), so the budget "
              f"counts what {ASSUMED} would hold. Name the one that it is like, as in "

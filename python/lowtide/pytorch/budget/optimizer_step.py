@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import torch
 
 from .optimizer_state import ASSUMED
-from .optimizer_trial import Group, groups_of, trial
+from .optimizer_trial import OUT_OF_MEMORY, Group, groups_of, trial
 
 #: By the names of ``optimizer_state.STATES`` that are no class of torch.optim in lower case.
 _BY_NAME = {"sgd-momentum": (torch.optim.SGD, {"momentum": 0.9})}
@@ -40,6 +40,8 @@ def temporary_bytes(kind: type, groups: Sequence[Group], device: str) -> int:
     """The same for an optimizer of a class, with groups of parameters and their options."""
     try:
         return trial(kind, groups, device, _SMALLER_BY).step_bytes
+    except OUT_OF_MEMORY:  # which says nothing of the class
+        raise
     except Exception:
         parameters = [parameter for group, _ in groups for parameter in group]
         return trial(torch.optim.Adam, [(parameters, {})], device, _SMALLER_BY).step_bytes

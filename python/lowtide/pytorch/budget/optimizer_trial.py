@@ -30,6 +30,9 @@ _STEPS_WITH_CLOSURE = 12
 #: The largest parameter then, in bytes, as each of these steps is many.
 _TRIED_BYTES_WITH_CLOSURE = 1 << 14
 
+#: What is raised where a trial has no memory, which is the user's to know.
+OUT_OF_MEMORY = (MemoryError, torch.OutOfMemoryError)
+
 #: Parameters, and the options that they are trained with.
 Group = tuple[Sequence[torch.Tensor], Mapping]
 

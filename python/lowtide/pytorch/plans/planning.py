@@ -45,8 +45,9 @@ class PricedGraph:
     keep_all_peak_bytes: int
     keep_all_cost: float
     floor_bytes: int
-    foreign_bytes: int  # of results in the caller's memory, which are gone when the step is over
-    generator_state_bytes: int  # in the block, which are there as long as gradients lie in it
+    #: What no plan counts and what is gone when the passes are over: results in the caller's
+    #: memory, states of the generator.
+    uncounted_bytes: int
     parameter_bytes: int
     input_bytes: int  # of residents that each call has its own of
     slower: Slower | None = None  # where values may move
@@ -55,11 +56,6 @@ class PricedGraph:
     @property
     def resident_bytes(self) -> int:
         return self.graph.resident_bytes
-
-    @property
-    def uncounted_bytes(self) -> int:
-        """What no plan counts."""
-        return self.foreign_bytes + self.generator_state_bytes
 
 
 @dataclasses.dataclass(frozen=True)
@@ -140,13 +136,14 @@ def price(measured: Graph, device: str, replaces_results: bool,
     kept_all = keep_all_bytes(measured)
     if replaces_results:
         kept_all = max(kept_all, plan_keeping_all(measured).arena_bytes)
+    uncounted = (_runtime.foreign_bytes(measured)
+                 + _runtime.generator_state_bytes(measured, device))
     by_role = collections.Counter()
     for tensor in measured.tensors:
         by_role[tensor.role] += tensor.bytes if tensor.kind == "resident" else 0
     return PricedGraph(
         measured, kept_all, replay(measured, keep_all(measured)).cost,
-        floor, _runtime.foreign_bytes(measured), _runtime.generator_state_bytes(measured, device),
-        by_role["parameter"], by_role["input"], slower, parameters_move)
+        floor, uncounted, by_role["parameter"], by_role["input"], slower, parameters_move)
 
 
 def keep_all_step_bytes(priced_graph: PricedGraph, after_bytes: int) -> int:
