@@ -267,7 +267,9 @@ def test_state_that_is_made_while_a_pass_waits_is_measured_once():
     measured = []
     for _ in range(4):
         optimizer.zero_grad()
-        loss, waiting = wrapped(x)[0], wrapped(x)[0]  # noqa: F841
+        loss = wrapped(x)[0]
+        waiting = wrapped(x)[0]
+        waiting = wrapped(x)[0]  # noqa: F841  three passes at once, as in later steps
         loss.backward()
         optimizer.step()
         measured.append(wrapped.memory.measured_peak)

@@ -51,8 +51,6 @@ class GraphBytes(Protocol):
     @property
     def floor_bytes(self) -> int: ...
     @property
-    def foreign_bytes(self) -> int: ...
-    @property
     def uncounted_bytes(self) -> int: ...
     @property
     def parameter_bytes(self) -> int: ...
@@ -278,11 +276,10 @@ class BudgetAccount(Generic[Region]):
 
     def step_bytes_beside_blocks(self, graphs: Iterable[GraphBytes]) -> int:
         """What the optimizer's own step takes more than is there when the passes are over. Without
-        a budget blocks with gradients stay whole meanwhile; results in the caller's memory are
-        gone."""
+        a budget blocks with gradients stay whole meanwhile; what no plan counts is gone."""
         if self.budget_bytes is not None:
             return 0
-        gone = sum(graph.foreign_bytes for graph in graphs)
+        gone = sum(graph.uncounted_bytes for graph in graphs)
         return max(0, self.afterwards.step_bytes - gone)
 
     def describe_reserved(self) -> str:
