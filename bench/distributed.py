@@ -95,7 +95,7 @@ def run(rank, name, small, ranks, way, budget):
     predicted = None
     if way.startswith("lowtide"):
         session = lowtide.pytorch.wrap.session_of(model)
-        predicted = lowtide.memory(model).planned_peak, session.predicted().seconds
+        predicted = lowtide.memory(model).planned_peak, session.figures.predicted().seconds
         session.release()
     gc.collect()
     held = sum(map(_bytes, [*model.parameters(), *model.buffers()])) + sum(

@@ -194,7 +194,7 @@ def test_gradients_that_add_up_are_within_the_budget_from_the_first_time(monkeyp
     settings = {"optimizer": "none", "time_limit": 0.3}
     parameters = sum(p.nbytes for p in make().parameters())
     roomy = lowtide.wrap(built(make), torch.randn(128, 128), **settings)
-    budget = int(1.05 * session_of(roomy).least_bytes()) + parameters
+    budget = int(1.05 * session_of(roomy).figures.least_bytes()) + parameters
     wrapped, plain = lowtide.wrap(built(make), budget=budget, **settings), built(make)
     for _ in range(2):
         assert peak_as_eager(wrapped, plain, kept_in_grad) <= budget - parameters

@@ -75,7 +75,7 @@ def test_bands_count_what_is_held_beside_the_graph(trained, tmp_path):
     wrapped, _, _ = trained
     memory = document_of(lowtide.report(wrapped, tmp_path / "page.html", time_limit=0))[
         "graphs"][0]["memory"]
-    (graph, plan), = session_of(wrapped).by_plans
+    (graph, plan), = session_of(wrapped).figures.by_plans
     beside = wrapped.memory.existing - graph.region.priced.resident_bytes
     assert beside >= session_of(wrapped).state_bytes > 0
     require_addresses_of(graph.region.priced.graph, plan)

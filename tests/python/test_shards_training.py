@@ -127,7 +127,7 @@ def chosen(rank, ranks, budgets):
     for budget in budgets:
         model, _ = wrapped("gpt", rank, ranks, budget=budget)
         shards = sum(hasattr(parameter, "_local_tensor") for parameter in model.parameters())
-        found.append((shards, lowtide.pytorch.wrap.session_of(model).predicted().seconds))
+        found.append((shards, lowtide.pytorch.wrap.session_of(model).figures.predicted().seconds))
     return found
 
 

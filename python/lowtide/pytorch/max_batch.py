@@ -191,7 +191,7 @@ class _Search:
             raise InfeasibleError(f"a step with a batch of {size} took {memory}")
         session = session_of(wrapped)
         if isinstance(session, Session):
-            self._needs[size] = session.least_bytes()
+            self._needs[size] = session.figures.least_bytes()
         if self._note is not None:
             self._note(size, wrapped)
         return memory

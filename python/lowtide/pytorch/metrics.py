@@ -20,7 +20,7 @@ def metrics(model: torch.nn.Module, prefix: str = "lowtide_") -> dict[str, float
     """
     session = session_of(model)
     is_planned = isinstance(session, Session) and session.has_plans
-    predicted = session.predicted() if is_planned else None  # type: ignore[union-attr]
+    predicted = session.figures.predicted() if is_planned else None  # type: ignore[union-attr]
     return {prefix + name: value for name, value in figures(session.memory(), predicted).items()}
 
 

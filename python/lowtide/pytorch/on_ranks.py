@@ -137,7 +137,7 @@ class _LayoutChoice:
             if self.settings.budget.share is not None:
                 budget = Budget.parse(session.budget_bytes)
                 self.settings = dataclasses.replace(self.settings, budget=budget)
-            return session.predicted().seconds
+            return session.figures.predicted().seconds
 
 
 @contextlib.contextmanager

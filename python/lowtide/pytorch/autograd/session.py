@@ -11,8 +11,6 @@ from ... import InfeasibleError, Plan, format_bytes
 from ..budget.account import BudgetAccount
 from ..budget.budget import Budget
 from ..budget.memory import Memory, Moved
-from ..budget.optimizer_state import present_state_bytes
-from ..budget.predicted_time import PredictedTime
 from ..budget.settings import Settings
 from ..capture import Captured
 from ..common.notices import Notices, warn
@@ -26,6 +24,7 @@ from .between_passes import BetweenPasses
 from .budget_change import BudgetChange
 from .choices import Choices
 from .comparison import Comparison
+from .figures import Figures
 from .gradient_error import measured_error
 from .gradients_in_blocks import GradientsInBlocks
 from .graph_report import graph_report
@@ -41,9 +40,6 @@ from .room_outside import RoomOutside
 from .sizes_of_graph import SizesOfGraph
 from .step_plans import StepPlans
 from .steps import Steps
-
-#: The unit of a plan's cost, in seconds.
-_MICROSECOND = 1e-6
 
 
 class Session:
@@ -76,7 +72,8 @@ class Session:
                                       self._steps)
         self._admission = Admission(self.regions, self._account)
         self._gradients = KeptGradients(parameters())
-        self._meter = Meter(self.regions, self._existing_bytes, self._present_state_bytes)
+        self._meter = Meter(self.regions, lambda: self.figures.existing_bytes(),
+                            lambda: self.figures.present_state_bytes())
         self._notices = Notices()
         self._moved = Moved()
         self._begins_step = True
@@ -93,6 +90,8 @@ class Session:
         self._agreed = AgreedPasses(settings.group, self.regions)
         self._gradients_in_blocks = GradientsInBlocks(self._gradients, self.regions, self._account,
                                          self._admission)
+        self.figures = Figures(settings, self._graphs, self._steps, self._step_plans, self._account,
+                               self._gradients_in_blocks)
         self._room_outside = RoomOutside(self._account, self._step_plans, self.regions)
         self._change_budget = BudgetChange(
             settings, self._account, self._between_passes, self.choices, self._graphs, self._steps,
@@ -383,47 +382,14 @@ class Session:
         if not self.regions:
             fixed = self._account.fixed_bytes
             return Memory(self._account.budget.bytes, fixed, fixed)
-        step, existing = self._steps.of(self._graphs.latest), self._existing_bytes()
-        blocks = sum(region.block_bytes(self._step_plans.known(region)) for region in step)
-        blocks += self._account.step_bytes_beside_blocks(region.priced for region in step)
-        return Memory(self.budget_bytes, existing, existing + blocks, self._meter.peak_bytes,
-                      self._meter.outside_bytes, self._moved, self._state.moved_bytes,
-                      self._state.moved)
-
-    def _present_state_bytes(self) -> int:
-        """Of what the optimizer makes by its own step, in memory."""
-        is_elsewhere = self._updates is not None or self._account.state_bytes == 0
-        return 0 if is_elsewhere else present_state_bytes(self.settings.optimizer)
-
-    def _existing_bytes(self) -> int:
-        if not self._graphs.planned:  # while other numbers of slices are tried
-            return self._account.existing_bytes
-        return self._account.existing_bytes + self._gradients_in_blocks.kept_bytes + max(
-            region.priced.resident_bytes for region in self._steps.of(self._graphs.latest))
-
-    def predicted(self) -> PredictedTime:
-        """How long a step is to take."""
-        regions = self._steps.of(self._graphs.latest)
-        planned = sum(region.step_cost(self._step_plans.known(region)) for region in regions)
-        kept = sum((region.plain or region).priced.keep_all_cost for region in regions)
-        return PredictedTime(_MICROSECOND * planned, _MICROSECOND * kept)
-
-    def least_bytes(self) -> int:
-        """About the smallest budget that the planner would find plans for."""
-        step = self._steps.of(self._graphs.latest)
-        residents = max(region.priced.resident_bytes for region in step)
-        blocks = sum(region.block_bytes(region.plans.smallest()) for region in step)
-        return self._account.existing_bytes + residents + blocks
+        return Memory(self.budget_bytes, self.figures.existing_bytes(), self.figures.peak_bytes(),
+                      self._meter.peak_bytes, self._meter.outside_bytes, self._moved,
+                      self._state.moved_bytes, self._state.moved)
 
     @property
     def state_bytes(self) -> int:
         """What the optimizer holds in memory between two steps, or will hold."""
         return self._account.state_bytes
-
-    @property
-    def by_plans(self) -> list[tuple[PlannedGraph, Plan]]:
-        """The graphs that run, each with its plan."""
-        return [(graph, self._step_plans.known(graph.region)) for graph in self._graphs.planned]
 
     def explanation(self, most: int) -> str:
         """The memory of a step, then each graph's peak and recomputations, ``most`` of each: by its
@@ -431,6 +397,6 @@ class Session:
         if not self.regions:
             return f"Nothing is planned: {self.why_unplanned or 'no step was run'}."
         parts = [str(self.memory())]
-        for graph, plan in self.by_plans:
+        for graph, plan in self.figures.by_plans:
             parts += graph_report(graph, plan, self.settings, self._values.may_move, most)
         return "\n\n".join(filter(None, parts))

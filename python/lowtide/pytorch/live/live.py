@@ -91,7 +91,7 @@ class _Watched:
 
     @staticmethod
     def _figures(session: Session) -> Mapping[str, float]:
-        return figures(session.memory(), session.predicted())
+        return figures(session.memory(), session.figures.predicted())
 
 
 def _number(name: str, value) -> float:

@@ -37,7 +37,7 @@ def report_of_module(model: torch.nn.Module, path: str | os.PathLike[str],
     """As of ``lowtide.report``, which says where the page was written."""
     session = _planned_session(model)
     measured = None if step is None else measured_step(session, step)
-    graphs = session.by_plans
+    graphs = session.figures.by_plans
     shown = [_graph_report(session, graph, plan, measured, time_limit / len(graphs))
              for graph, plan in graphs]
     advice = ([] if example_inputs is None
@@ -49,7 +49,7 @@ def report_of_module(model: torch.nn.Module, path: str | os.PathLike[str],
 def plans_of_module(model: torch.nn.Module) -> list[ShownPlan]:
     """Of each graph. Raises InputError as ``report_of_module``."""
     return [ShownPlan(graph.region.priced.graph, plan, _origins(graph))
-            for graph, plan in _planned_session(model).by_plans]
+            for graph, plan in _planned_session(model).figures.by_plans]
 
 
 def _planned_session(model: torch.nn.Module) -> Session:
@@ -65,7 +65,7 @@ def _planned_session(model: torch.nn.Module) -> Session:
 
 
 def _figures(session: Session) -> list[tuple[str, str]]:
-    memory, time = session.memory(), session.predicted()
+    memory, time = session.memory(), session.figures.predicted()
     measured = format_bytes(memory.measured_peak) if memory.measured_peak else "no step was run"
     return [("budget", "none" if memory.budget is None else format_bytes(memory.budget)),
             ("planned peak", format_bytes(memory.planned_peak)), ("measured peak", measured),

@@ -111,7 +111,7 @@ def not_fitting(combination: Combination, error: InfeasibleError) -> Found:
 
 def found_of(session: Session, combination: Combination, size: int | None = None) -> Found:
     """What the plan of a session says."""
-    memory, predicted = session.memory(), session.predicted()
+    memory, predicted = session.memory(), session.figures.predicted()
     seconds = combination.micro_batches * predicted.seconds
     keep_all = combination.micro_batches * predicted.keep_all_seconds
     keeps_all = predicted.overhead < 1e-9
