@@ -171,6 +171,7 @@ def explain(subject, plan: Plan | None = None, most: int = 10) -> str:
 
     ``subject``: a graph, with its ``plan``; or a module that ``wrap`` returned.
     """
+    most = checked_count("most", most, least=0)
     if plan is not None:
         return _core.explain(subject, plan, most)
     with_torch = importlib.import_module(".pytorch.explanation", __name__)  # torch is optional

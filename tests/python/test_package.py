@@ -119,6 +119,9 @@ def test_reports_are_made(tmp_path):
     graph = lowtide.Graph.load(LAYERED)
     plan = lowtide.keep_all(graph)
     assert lowtide.format_bytes(plan.peak_bytes) in lowtide.explain(graph, plan)
+    for most in ("a", -1, 1.5):
+        with pytest.raises(lowtide.InputError, match="most must be a whole number, at least 0"):
+            lowtide.explain(graph, plan, most)
     picture = lowtide.memory_plot(graph, [("keep-all", plan)], "layered")
     assert xml.etree.ElementTree.fromstring(picture).tag.endswith("svg")
     lowtide.write_trace(graph, plan, tmp_path / "trace.json")
