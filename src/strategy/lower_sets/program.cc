@@ -39,7 +39,8 @@ LowerSetProgram::LowerSetProgram(const remat::StageGraph& graph, int forward_end
   for (int to = 1; to < num_sets() && !control.should_stop(); ++to) {
     const std::vector<bool> read = read_behind(family_[to]);
     for (int from = 0; from < to; ++from) {
-      segments_[static_cast<std::size_t>(from) * family_.size() + to] = make_segment(from, to, read);
+      segments_[static_cast<std::size_t>(from) * family_.size() + to] =
+          make_segment(from, to, read);
     }
   }
 }

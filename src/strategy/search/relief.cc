@@ -116,22 +116,13 @@ int Relief::fullest_stage() const {
   return fullest;
 }
 
-/// By value: where it is used next, if it is held over the stage without being used there; else
-/// kNone.
-std::vector<int> Relief::uses_behind(int stage) const {
-  std::vector<int> uses(graph_.num_values());
-  for (int v = 0; v < graph_.num_values(); ++v) {
-    uses[v] = remat::next_use_behind(graph_, plan_, v, stage);
-  }
-  return uses;
-}
-
-/// Drops of values that are held over the stage without being used there.
-std::vector<Relief::Drop> Relief::drops_over(int stage, const Control& control) {
+/// Drops of values that are held over the stage without being used there; some of them when
+/// `control` says stop, as values may have many readers that make many others.
+std::vector<Relief::Drop> Relief::drops_over(int stage, const Control& control) const {
+  constexpr int kBetweenLooks = 32;
   std::vector<Drop> drops;
-  const std::vector<int> uses = uses_behind(stage);
   const auto add_use = [&](Drop& drop, int value) {
-    const int use = uses[value];
+    const int use = remat::next_use_behind(graph_, plan_, value, stage);
     const int op = graph_.value(value).producer;
     if (use == kNone || !graph_.may_rerun(op, use)) return;
     drop.events.push_back({use, op});
@@ -147,7 +138,9 @@ std::vector<Relief::Drop> Relief::drops_over(int stage, const Control& control) 
       drops.push_back(drop);
     }
   };
-  for (int v : choices_) {
+  for (int i = 0; i < static_cast<int>(choices_.size()); ++i) {
+    if (i % kBetweenLooks == 0 && control.should_stop()) break;
+    const int v = choices_[i];
     Drop one, together;
     add_use(one, v);
     for (int reader : graph_.value(v).readers) {
@@ -156,7 +149,6 @@ std::vector<Relief::Drop> Relief::drops_over(int stage, const Control& control) 
     offer(std::move(one), 1, 4 * v);
     offer(std::move(together), 2, 4 * v + 2);
   }
-  control.count(plan_.take_work());
   return drops;
 }
 

@@ -44,8 +44,7 @@ class Relief {
   };
 
   bool round(const Control& control);
-  std::vector<int> uses_behind(int stage) const;
-  std::vector<Drop> drops_over(int stage, const Control& control);
+  std::vector<Drop> drops_over(int stage, const Control& control) const;
   bool drop_best(std::vector<Drop> drops, const Control& control);
   bool take(Drop& drop, double most_ratio);
   double least_ratio(const Drop& drop) const;
