@@ -80,20 +80,22 @@ def test_another_torch_is_a_fault(tmp_path):
     assert "executor" not in found and found["planner"]["status"] == "ok"
 
 
-def test_a_torch_that_does_not_load_is_a_fault(tmp_path):
-    other = tmp_path / "torch"
+def write_torch(folder, code):
+    """A torch of the right version, which runs this where it is imported."""
+    other = folder / "torch"
     other.mkdir()
-    (other / "__init__.py").write_text("raise ImportError('libgomp.so.1: cannot open')")
+    (other / "__init__.py").write_text(code)
     (other / "version.py").write_text(f"__version__ = '{VERSION}'")
+
+
+def test_a_torch_that_does_not_load_is_a_fault(tmp_path):
+    write_torch(tmp_path, "raise ImportError('libgomp.so.1: cannot open')")
     found = found_by(code=1, packages=[tmp_path])
     assert "libgomp.so.1: cannot open" in found["executor"]["text"]
 
 
 def test_a_torch_that_ends_the_process_is_a_fault(tmp_path):
-    other = tmp_path / "torch"
-    other.mkdir()
-    (other / "__init__.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGKILL)")
-    (other / "version.py").write_text(f"__version__ = '{VERSION}'")
+    write_torch(tmp_path, "import os, signal\nos.kill(os.getpid(), signal.SIGKILL)")
     found = found_by(code=1, packages=[tmp_path])
     assert found["executor"]["text"] == "loading it ended the process by signal 9"
 

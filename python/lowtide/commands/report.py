@@ -8,7 +8,7 @@ import json
 import lowtide
 
 from ..arguments import checked_seconds
-from ..formats import PAGE, checked_format
+from ..formats import FORMATS, PAGE, checked_format
 from ..page import report_of_plan, write_page
 
 
@@ -35,7 +35,7 @@ def add_report(commands):
     report.add_argument("-o", "--output", metavar="FILE",
                         help="page to write; .json: a trace; .pickle: a snapshot; .dot; .csv: "
                              "buffers")
-    report.add_argument("--format", choices=("page", "trace", "snapshot", "dot", "csv"),
+    report.add_argument("--format", choices=FORMATS,
                         help="of the file, whatever its suffix is")
     report.add_argument("--run", metavar="TRACE.json", dest="trace",
                         help="trace of a step by this plan, of lowtide train --trace: what it "

@@ -1,6 +1,6 @@
 """Plans in the formats of other tools."""
 
 from .shown_plan import ShownPlan
-from .write import PAGE, checked_format, write_plans
+from .write import FORMATS, PAGE, checked_format, write_plans
 
-__all__ = ["PAGE", "ShownPlan", "checked_format", "write_plans"]
+__all__ = ["FORMATS", "PAGE", "ShownPlan", "checked_format", "write_plans"]

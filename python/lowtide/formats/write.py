@@ -16,6 +16,7 @@ from .trace import planned_trace
 PAGE = "page"
 _MAKERS = {"trace": planned_trace, "snapshot": snapshot_pickle, "dot": plan_dot,
            "csv": buffers_csv}
+FORMATS = (PAGE, *_MAKERS)
 _BY_SUFFIX = {".html": PAGE, ".htm": PAGE, ".json": "trace", ".pickle": "snapshot",
               ".pkl": "snapshot", ".dot": "dot", ".gv": "dot", ".csv": "csv"}
 
@@ -25,8 +26,8 @@ def checked_format(format: str | None, path: str | os.PathLike[str]) -> str:
     that are not known are a page's."""
     if format is None:
         return _BY_SUFFIX.get(pathlib.Path(path).suffix.lower(), PAGE)
-    if format not in (PAGE, *_MAKERS):
-        raise InputError(f"format must be {', '.join((PAGE, *_MAKERS))}, or None for that of the "
+    if format not in FORMATS:
+        raise InputError(f"format must be {', '.join(FORMATS)}, or None for that of the "
                          f"file's suffix, not {format!r}")
     return format
 
