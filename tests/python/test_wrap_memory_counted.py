@@ -3,6 +3,7 @@
 import contextlib
 import itertools
 import random
+import types
 
 import lowtide
 import pytest
@@ -289,3 +290,29 @@ def test_what_is_freed_while_a_graph_is_captured_is_none_of_its_step():
     meter.begin(device)
     meter.read()
     assert 4000 <= meter.peak_bytes < 8000
+
+
+class Executor:
+    """Holds one block from its forward pass until its backward pass is over."""
+
+    away_bytes, block_bytes = 0, 400_000
+
+    def __init__(self):
+        self.block = torch.ones(100_000)
+
+    @property
+    def held_bytes(self):
+        return 0 if self.block is None else self.block_bytes
+
+
+def test_a_block_given_back_between_two_backward_passes_is_none_of_what_other_code_took():
+    device = str(torch.get_default_device())
+    region = types.SimpleNamespace(executors=[], beside_block_bytes=0, pending_passes=1)
+    meter = Meter([region], lambda: 0, lambda: 0)
+    _runtime.reset_peaks(device)
+    meter.begin(device)
+    region.executors += [Executor(), Executor()]
+    for executor in region.executors:
+        meter.read()
+        executor.block = None
+    assert meter.unforeseen_bytes == 0

@@ -31,6 +31,8 @@ class Meter:
         self._is_open = False
         self._before_capture = 0
         self._before = self._unserved_before = self._held_before = 0
+        #: When peaks were reset last, after which blocks may be given back.
+        self._planned_before = 0
         self._outside = self._until_backward = 0
         self._is_read = False
         #: What existed before the step that ended last; peaks are given with what existed then.
@@ -50,7 +52,7 @@ class Meter:
         if self._is_capturing:
             # Garbage of before is collected meanwhile: it is none of what the step takes.
             captured = _runtime.taken_peak_bytes(self._device) - self._before_capture
-            _runtime.reset_peaks(self._device)
+            self._reset_peaks()
         else:
             self._device = device
             self._open()
@@ -78,9 +80,9 @@ class Meter:
             peak = _runtime.taken_peak_bytes(self._device)
             self._until_backward = max(self._until_backward, peak)
             # Where an earlier step had more passes at once, more blocks are there at first.
-            foreseen = max(self._planned_bytes(), self._held_before)
+            foreseen = max(self._planned_bytes(), self._planned_before, self._held_before)
             self.unforeseen_bytes = max(self.unforeseen_bytes, peak - self._before - foreseen)
-            _runtime.reset_peaks(self._device)
+            self._reset_peaks()
 
     def _state_made(self) -> int:
         """What the optimizer has made of its state between backward passes of one step."""
@@ -92,7 +94,7 @@ class Meter:
     def restart(self) -> None:
         """What the step took so far does not count: it was within another budget."""
         if self._is_open:
-            _runtime.reset_peaks(self._device)
+            self._reset_peaks()
             self._until_backward = self._after_backward = self.unforeseen_bytes = 0
             self._is_read, self._peak_before = False, 0
 
@@ -122,10 +124,14 @@ class Meter:
 
     def _open(self) -> None:
         self._peak_before, self._is_read = self.peak_bytes, False
-        _runtime.reset_peaks(self._device)
+        self._reset_peaks()
         self._until_backward = self._outside = self.unforeseen_bytes = 0
         self._state_before = None
         self._is_open = True
+
+    def _reset_peaks(self) -> None:
+        _runtime.reset_peaks(self._device)
+        self._planned_before = self._planned_bytes()
 
     def _made_bytes(self) -> int:
         """What was made since the step began and lasts: the optimizer's state in its first step,
