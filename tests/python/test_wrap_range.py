@@ -430,9 +430,28 @@ def test_dynamic_shapes_that_say_no_ranges_are_refused(places, message):
     ({"x": {0: Dim("same", max=19), 1: Dim("same", max=19)}}, torch.randn(3, 16), "is one size"),
     ({"x": {0: Dim("batch", max=9)}}, [[1.0]], "only sizes of tensors"),
 ])
-def test_inputs_that_are_not_of_the_ranges_are_refused(places, inputs, message):
-    with pytest.raises(lowtide.InputError, match=message):
+def test_inputs_that_are_not_of_the_ranges_are_refused(places, inputs, message, capfd):
+    with pytest.raises(lowtide.InputError, match=message) as refused:
         lowtide.wrap(built(layers), (inputs,), dynamic_shapes=places)
+    assert "mark_dynamic" not in str(refused.value)
+    assert "torch" not in capfd.readouterr().err
+
+
+class OneByOne(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(8, 8)
+
+    def forward(self, x):
+        return torch.stack([row for row in self.layer(x)]).square().mean()
+
+
+def test_a_model_that_has_other_ops_for_each_size_is_refused_in_one_line(capfd):
+    with pytest.raises(lowtide.InputError, match="needs this very size") as refused:
+        lowtide.wrap(built(OneByOne), torch.randn(4, 8),
+                     dynamic_shapes={"x": {0: Dim("batch", max=9)}})
+    assert "mark_dynamic" not in str(refused.value)
+    assert "torch" not in capfd.readouterr().err
 
 
 @pytest.mark.parametrize("settings", [

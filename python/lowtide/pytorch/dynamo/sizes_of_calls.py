@@ -79,7 +79,7 @@ class SizesOfCalls:
 
 
 def _reason(error: Exception) -> str:
-    """The line of PyTorch's error that says it."""
-    lines = [line.strip(" -") for line in str(error).splitlines()]
+    """The line of PyTorch's error that says it, without advice for who calls PyTorch himself."""
+    lines = [line.strip(" -").partition(" If you're using")[0] for line in str(error).splitlines()]
     said = ("size() = ", "specialized", "Explanation:")
     return next((line for line in lines if any(word in line for word in said)), lines[0])

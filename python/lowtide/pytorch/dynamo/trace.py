@@ -28,7 +28,8 @@ MOST_TRACES = 64
 
 _here = threading.local()
 
-_CHATTY = ("torch._dynamo", "torch._functorch", "torch._subclasses", "torch.fx.experimental")
+_CHATTY = ("torch._dynamo", "torch._functorch", "torch._guards", "torch._subclasses",
+           "torch.fx.experimental")
 
 
 def tracing_patiently():
