@@ -655,6 +655,8 @@ Bytes AutogradExecutor::away_bytes() const {
 
 Bytes AutogradExecutor::block_bytes() const { return impl_->map.end; }
 
+Bytes AutogradExecutor::generator_state_bytes() const { return impl_->map.arena; }
+
 Bytes AutogradExecutor::held_bytes() const { return impl_->sections.held_bytes(); }
 
 Bytes AutogradExecutor::used_bytes() const {

@@ -17,6 +17,7 @@ from update_cases import (
     MODELS,
     OPTIMIZERS,
     Layers,
+    WithLoss,
     counted_bytes,
     layers_of,
     needed_bytes,
@@ -38,7 +39,7 @@ def wrapped(model, optimizer, budget=None, x=None, **options):
      ("autocast", "fused adamw", True), ("deep", "amsgrad of all at once", True)]))
 def test_training_has_the_bits_of_a_plain_loop(case, kind, is_small):
     make, inputs_of = MODELS[case]
-    model = built(make).to(DEVICE)
+    model = WithLoss(built(make)).to(DEVICE)
     plain = copy.deepcopy(model)
     optimizer, x = OPTIMIZERS[kind](model.parameters()), inputs_of().to(DEVICE)
     budget = needed_bytes(model, optimizer, x, fused_update=True) if is_small else None

@@ -297,7 +297,8 @@ class Executor:
 
     away_bytes, block_bytes = 0, 400_000
 
-    def __init__(self):
+    def __init__(self, generator_state_bytes=0):
+        self.generator_state_bytes = generator_state_bytes
         self.block = torch.ones(100_000)
 
     @property
@@ -316,3 +317,17 @@ def test_a_block_given_back_between_two_backward_passes_is_none_of_what_other_co
         meter.read()
         executor.block = None
     assert meter.unforeseen_bytes == 0
+
+
+def test_states_of_the_generator_in_a_block_leave_no_room_to_other_code():
+    """They are counted among what lies beside it, as other plans have none."""
+    device = str(torch.get_default_device())
+    states = 100_000
+    region = types.SimpleNamespace(executors=[], beside_block_bytes=states, pending_passes=0)
+    meter = Meter([region], lambda: 0, lambda: 0)
+    _runtime.reset_peaks(device)
+    meter.begin(device)
+    region.executors.append(Executor(states))
+    others = torch.ones(15_000)
+    meter.read()
+    assert meter.unforeseen_bytes == others.nbytes

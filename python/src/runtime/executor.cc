@@ -165,6 +165,8 @@ void bind_executor(py::module_& module) {
       .def("release", &runtime::AutogradExecutor::release)
       .def("release_unused", &runtime::AutogradExecutor::release_unused)
       .def_property_readonly("block_bytes", &runtime::AutogradExecutor::block_bytes)
+      .def_property_readonly("generator_state_bytes",
+                             &runtime::AutogradExecutor::generator_state_bytes)
       .def_property_readonly("held_bytes", &runtime::AutogradExecutor::held_bytes)
       .def_property_readonly("used_bytes", &runtime::AutogradExecutor::used_bytes)
       .def_property_readonly("moved", &moved)

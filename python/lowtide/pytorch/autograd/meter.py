@@ -142,7 +142,9 @@ class Meter:
         return _runtime.taken_bytes(self._device) - self._held_bytes()
 
     def _planned_bytes(self) -> int:
-        return sum(executor.block_bytes - executor.away_bytes + region.beside_block_bytes
+        """What lies beside blocks has states of the generator, which blocks have too."""
+        return sum(executor.block_bytes - executor.generator_state_bytes - executor.away_bytes
+                   + region.beside_block_bytes
                    for region in self._regions for executor in region.executors
                    if executor.held_bytes)
 
