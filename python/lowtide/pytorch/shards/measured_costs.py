@@ -1,0 +1,206 @@
+"""Measures what other ranks add to a step. All ranks do it together."""
+
+from __future__ import annotations
+
+import dataclasses
+import statistics
+import time
+from collections.abc import Callable, Sequence
+
+import torch
+
+from .collectives import (
+    EXCHANGE_START,
+    GATHER_START,
+    IN_FLIGHT,
+    REDUCE_START,
+    SCATTER_START,
+    can_exchange,
+)
+from .costs import CollectiveCost, CollectiveCosts, LineOfBytes
+from .group import Group
+from .placed_parameters import passed_to_graph, placed_zeros
+
+_ops = torch.ops.lowtide
+
+#: Of the two sizes that are measured, from which latency and time per byte follow.
+_FEW_BYTES, _MANY_BYTES = 4096, 1 << 20
+#: Of few bytes each, from which the time for a further tensor follows.
+_SEVERAL = 8
+
+#: Runs of one trial: until some are nearly as short as the shortest, or for so long.
+_FEWEST_RUNS, _MOST_RUNS, _MOST_SECONDS = 5, 60, 0.4
+_ALIKE, _NEARLY = 3, 1.2
+#: Where ranks have not a processor each, so many runs, as times differ however quiet it is.
+_CROWDED, _CROWDED_RUNS = 1.25, 9
+
+#: A piece of work that stands for ops: a product of matrices with so many rows, and a sum. Beside a
+#: collective so many times as long; together and alone, so many pieces, which ranks that share a
+#: processor take turns in.
+_FACTOR_ROWS, _SUM_ELEMENTS = 128, 1 << 16
+_LONGER, _PIECES = 1.5, 128
+#: That are passed to a graph.
+_PARAMETERS = 16
+
+_measured: dict[tuple, CollectiveCosts] = {}
+
+
+def costs_of(group: Group, device: str) -> CollectiveCosts:
+    """The same on all ranks. Measured once for the same ranks, so that predictions of one program
+    can be compared."""
+    key = group.ranks, group.backend, device
+    if key not in _measured:
+        _measured[key] = _Trials(group, device).costs()
+    return _measured[key]
+
+
+@dataclasses.dataclass(frozen=True)
+class _Collective:
+    """``start`` is given tensors of which all ranks have the whole, or are to; ``wait`` what it
+    makes, and them."""
+
+    start: Callable[[list[torch.Tensor], Group], torch.Tensor]
+    wait: Callable[[torch.Tensor, list[torch.Tensor], Group], torch.Tensor]
+
+
+_COLLECTIVES = {
+    GATHER_START: _Collective(
+        lambda tensors, group: _ops.gather_start(
+            [tensor.chunk(group.size)[0] for tensor in tensors], group.key),
+        lambda pending, tensors, group: _ops.gather_wait(pending)),
+    REDUCE_START: _Collective(
+        lambda tensors, group: _ops.reduce_start(tensors, group.key),
+        lambda pending, tensors, group: _ops.reduce_wait(pending)),
+    SCATTER_START: _Collective(
+        lambda tensors, group: _ops.scatter_start(tensors, group.key),
+        lambda pending, tensors, group: _ops.scatter_wait(pending, group.key)),
+    EXCHANGE_START: _Collective(
+        lambda tensors, group: _ops.exchange_start(tensors, group.key),
+        lambda pending, tensors, group: _ops.exchange_wait(pending, tensors, group.key))}
+
+
+class _Trials:
+    """On the ranks of ``group``, of tensors on ``device``."""
+
+    def __init__(self, group: Group, device: str):
+        self._group, self._device = group, device
+        self._factors = torch.ones(_FACTOR_ROWS, _FACTOR_ROWS, device=device)
+        self._sum = torch.zeros(_SUM_ELEMENTS, device=device)
+        self._usual: Callable[[Sequence[int]], float] = _short_of
+        self._are_enough: Callable[[Sequence[Sequence[int]]], bool] = _some_are_alike
+
+    def costs(self) -> CollectiveCosts:
+        meeting = self._seconds(self._meet)
+        together = max(0.0, self._seconds(lambda: self._compute_and_meet(True)) - meeting)
+        alone = max(0.0, self._seconds(lambda: self._compute_and_meet(self._group.rank == 0))
+                    - meeting)
+        crowding = max(1.0, together / alone) if alone else 1.0
+        if crowding > _CROWDED:
+            self._usual, self._are_enough = _middle_of, _are_many
+        piece = together / _PIECES
+        by_start = {name: self._cost_of(collective, piece)
+                    for name, collective in _COLLECTIVES.items()
+                    if name != EXCHANGE_START or can_exchange(self._group)}
+        return CollectiveCosts(by_start, crowding, meeting, crowding * self._per_parameter())
+
+    def _cost_of(self, collective: _Collective, piece: float) -> CollectiveCost:
+        alone, beside = [], []
+        for whole_bytes, tensors in ((_FEW_BYTES, 1), (_FEW_BYTES, _SEVERAL), (_MANY_BYTES, 1)):
+            given = [self._tensor(whole_bytes) for _ in range(tensors)]
+            with IN_FLIGHT.unconnected():
+                own = self._run(collective, given, 0)
+            took = self._run(collective, given, 0)
+            pieces = 1 + int(_LONGER * took / piece)
+            with_ops = self._run(collective, given, pieces)
+            alone.append(max(0.0, took - own))
+            beside.append(max(0.0, with_ops - own - pieces * piece))
+        sizes = [self._made_bytes(collective, size) for size in (_FEW_BYTES, _MANY_BYTES)]
+        return CollectiveCost(_line(alone, sizes), _line(beside, sizes))
+
+    def _run(self, collective: _Collective, given: list[torch.Tensor], pieces: int) -> float:
+        """Seconds of a collective with so much other work between its two ops."""
+        def run() -> None:
+            pending = collective.start(given, self._group)
+            self._compute(pieces)
+            collective.wait(pending, given, self._group)
+
+        return self._seconds(run)
+
+    def _made_bytes(self, collective: _Collective, whole_bytes: int) -> int:
+        with IN_FLIGHT.unconnected():
+            return collective.start([self._tensor(whole_bytes)], self._group).nbytes
+
+    def _per_parameter(self) -> float:
+        parameter = placed_zeros(self._group, rows=1)
+
+        def run() -> None:
+            for _ in range(_PARAMETERS):
+                passed_to_graph(parameter)
+
+        return self._seconds(run) / _PARAMETERS
+
+    def _compute(self, pieces: int) -> None:
+        for _ in range(pieces):
+            self._factors @ self._factors
+            self._sum.add_(1.0)
+
+    def _compute_and_meet(self, computes: bool) -> None:
+        """Until those that compute are through."""
+        self._compute(_PIECES if computes else 0)
+        self._meet()
+
+    def _seconds(self, run: Callable[[], object]) -> float:
+        """Of the rank that usually takes the longest."""
+        found: list[list[int]] = []
+        nanoseconds = 0
+        for runs in range(_MOST_RUNS + 1):
+            # Each run begins with what ranks tell of the last one.
+            of_ranks = self._meet(nanoseconds)
+            if runs:
+                found.append([one for one, in of_ranks])
+            if self._are_enough(found):
+                break
+            begun = time.perf_counter_ns()
+            run()
+            nanoseconds = time.perf_counter_ns() - begun
+        return 1e-9 * max(map(self._usual, zip(*found)))
+
+    def _meet(self, *numbers: int) -> list[tuple[int, ...]]:
+        return self._group.meet("measure collectives", "", *numbers)
+
+    def _tensor(self, whole_bytes: int) -> torch.Tensor:
+        size = self._group.size
+        return torch.zeros(whole_bytes // 4 // size * size, device=self._device)
+
+
+def _short_of(times: Sequence[int]) -> int:
+    """A rank that begins before others waits for them, and other programs only add to a time."""
+    return sorted(times)[min(_ALIKE, len(times)) - 1]
+
+
+def _middle_of(times: Sequence[int]) -> float:
+    """Of ranks that take turns on processors."""
+    return statistics.median(times)
+
+
+def _some_are_alike(found: Sequence[Sequence[int]]) -> bool:
+    """Whether there are enough runs; times by run and rank, in nanoseconds."""
+    if len(found) < _FEWEST_RUNS:
+        return False
+    if len(found) == _MOST_RUNS or sum(map(max, found)) > 1e9 * _MOST_SECONDS:
+        return True
+    return all(_short_of(times) <= _NEARLY * min(times) for times in zip(*found))
+
+
+def _are_many(found: Sequence[Sequence[int]]) -> bool:
+    """The same for those ranks."""
+    return len(found) == _CROWDED_RUNS
+
+
+def _line(seconds: Sequence[float], sizes: Sequence[int]) -> LineOfBytes:
+    """Through what was measured of few bytes, of several tensors of few bytes, and of many."""
+    few, several, many = seconds
+    less, more = sizes
+    per_byte = max(0.0, (many - few) / max(1, more - less))
+    per_tensor = max(0.0, (several - few) / (_SEVERAL - 1) - per_byte * less)
+    return LineOfBytes(max(0.0, few - per_byte * less), per_byte, per_tensor)
