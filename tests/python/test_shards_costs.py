@@ -19,13 +19,15 @@ BYTES = 4000
 
 
 def test_short_times_count_and_long_ones_are_others_work():
-    quiet = [[100 + run % 3, 90] for run in range(5)]
+    fewest = measured_costs._FEWEST_RUNS
+    quiet = [[100 + run % 3, 90] for run in range(fewest)]
     assert measured_costs._some_are_alike(quiet)
-    assert not measured_costs._some_are_alike(quiet[:4])
-    busy = [[100 * (1 + run), 90] for run in range(5)]
+    assert not measured_costs._some_are_alike(quiet[:-1])
+    busy = [[100 * (1 + run), 90] for run in range(fewest)]
     assert not measured_costs._some_are_alike(busy)
     assert measured_costs._some_are_alike([*busy, [101, 5000], [103, 90]])
     assert measured_costs._short_of([5000, 103, 101, 400, 100]) == 103
+    assert measured_costs._short_of([5000, 400, 101, 400, 200]) == 101
 
 
 @pytest.mark.parametrize("line", [LineOfBytes(2e-4, 1e-9, 3e-5), LineOfBytes(1e-3, 0.0, 0.0)])

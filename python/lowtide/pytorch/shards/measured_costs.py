@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
+import hashlib
+import os
+import socket
 import statistics
 import time
 from collections.abc import Callable, Sequence
@@ -29,16 +33,17 @@ _FEW_BYTES, _MANY_BYTES = 4096, 1 << 20
 _SEVERAL = 8
 
 #: Runs of one trial: until some are nearly as short as the shortest, or for so long.
-_FEWEST_RUNS, _MOST_RUNS, _MOST_SECONDS = 5, 60, 0.4
+_FEWEST_RUNS, _MOST_RUNS, _MOST_SECONDS = 9, 60, 0.4
 _ALIKE, _NEARLY = 3, 1.2
 #: Where ranks have not a processor each, so many runs, as times differ however quiet it is.
-_CROWDED, _CROWDED_RUNS = 1.25, 9
+_CROWDED_RUNS = 9
 
 #: A piece of work that stands for ops: a product of matrices with so many rows, and a sum. Beside a
-#: collective so many times as long; together and alone, so many pieces, which ranks that share a
-#: processor take turns in.
+#: collective so many times as long; together and alone, so many pieces, and many where ranks take
+#: turns on processors.
 _FACTOR_ROWS, _SUM_ELEMENTS = 128, 1 << 16
-_LONGER, _PIECES = 1.5, 128
+_LONGER, _PIECES, _MANY_PIECES = 1.5, 12, 128
+_LEAST_SECONDS = 1e-7
 #: That are passed to a graph.
 _PARAMETERS = 16
 
@@ -86,22 +91,37 @@ class _Trials:
         self._group, self._device = group, device
         self._factors = torch.ones(_FACTOR_ROWS, _FACTOR_ROWS, device=device)
         self._sum = torch.zeros(_SUM_ELEMENTS, device=device)
-        self._usual: Callable[[Sequence[int]], float] = _short_of
-        self._are_enough: Callable[[Sequence[Sequence[int]]], bool] = _some_are_alike
+        self._is_crowded = self._share_processors()
+        self._usual = _middle_of if self._is_crowded else _short_of
+        self._are_enough = _are_many if self._is_crowded else _some_are_alike
 
     def costs(self) -> CollectiveCosts:
         meeting = self._seconds(self._meet)
-        together = max(0.0, self._seconds(lambda: self._compute_and_meet(True)) - meeting)
-        alone = max(0.0, self._seconds(lambda: self._compute_and_meet(self._group.rank == 0))
-                    - meeting)
+        alone, together = (self._piece(all_compute, meeting) for all_compute in (False, True))
         crowding = max(1.0, together / alone) if alone else 1.0
-        if crowding > _CROWDED:
-            self._usual, self._are_enough = _middle_of, _are_many
-        piece = together / _PIECES
-        by_start = {name: self._cost_of(collective, piece)
+        by_start = {name: self._cost_of(collective, together)
                     for name, collective in _COLLECTIVES.items()
                     if name != EXCHANGE_START or can_exchange(self._group)}
         return CollectiveCosts(by_start, crowding, meeting, crowding * self._per_parameter())
+
+    def _share_processors(self) -> bool:
+        """Whether some machine has more ranks than processors."""
+        machine = int.from_bytes(hashlib.sha256(socket.gethostname().encode()).digest()[:7], "big")
+        ranks = collections.Counter(self._meet(machine, len(os.sched_getaffinity(0))))
+        return any(number > processors for (_, processors), number in ranks.items())
+
+    def _piece(self, all_compute: bool, meeting: float) -> float:
+        """Seconds of a piece of work, where all ranks compute or the first one alone. Ranks that
+        share processors do not all get them at once: there it is until all are through."""
+        computes = all_compute or self._group.rank == 0
+        if not self._is_crowded:
+            return self._seconds(lambda: self._compute(_PIECES if computes else 0)) / _PIECES
+
+        def run() -> None:
+            self._compute(_MANY_PIECES if computes else 0)
+            self._meet()
+
+        return max(0.0, self._seconds(run) - meeting) / _MANY_PIECES
 
     def _cost_of(self, collective: _Collective, piece: float) -> CollectiveCost:
         alone, beside = [], []
@@ -110,7 +130,7 @@ class _Trials:
             with IN_FLIGHT.unconnected():
                 own = self._run(collective, given, 0)
             took = self._run(collective, given, 0)
-            pieces = 1 + int(_LONGER * took / piece)
+            pieces = 1 + int(_LONGER * took / max(piece, _LEAST_SECONDS))
             with_ops = self._run(collective, given, pieces)
             alone.append(max(0.0, took - own))
             beside.append(max(0.0, with_ops - own - pieces * piece))
@@ -144,11 +164,6 @@ class _Trials:
             self._factors @ self._factors
             self._sum.add_(1.0)
 
-    def _compute_and_meet(self, computes: bool) -> None:
-        """Until those that compute are through."""
-        self._compute(_PIECES if computes else 0)
-        self._meet()
-
     def _seconds(self, run: Callable[[], object]) -> float:
         """Of the rank that usually takes the longest."""
         found: list[list[int]] = []
@@ -173,9 +188,11 @@ class _Trials:
         return torch.zeros(whole_bytes // 4 // size * size, device=self._device)
 
 
-def _short_of(times: Sequence[int]) -> int:
-    """A rank that begins before others waits for them, and other programs only add to a time."""
-    return sorted(times)[min(_ALIKE, len(times)) - 1]
+def _short_of(times: Sequence[int]) -> float:
+    """A rank that begins before others waits for them, and other programs only add to a time: the
+    shortest, or where it is not alone a longer one of those that are nearly as short."""
+    alike = sorted(times)[min(_ALIKE, len(times)) - 1]
+    return alike if alike <= _NEARLY * min(times) else min(times)
 
 
 def _middle_of(times: Sequence[int]) -> float:
@@ -189,7 +206,7 @@ def _some_are_alike(found: Sequence[Sequence[int]]) -> bool:
         return False
     if len(found) == _MOST_RUNS or sum(map(max, found)) > 1e9 * _MOST_SECONDS:
         return True
-    return all(_short_of(times) <= _NEARLY * min(times) for times in zip(*found))
+    return all(sorted(times)[_ALIKE - 1] <= _NEARLY * min(times) for times in zip(*found))
 
 
 def _are_many(found: Sequence[Sequence[int]]) -> bool:
