@@ -20,14 +20,16 @@ BYTES = 4000
 
 def test_short_times_count_and_long_ones_are_others_work():
     fewest = measured_costs._FEWEST_RUNS
-    quiet = [[100 + run % 3, 90] for run in range(fewest)]
-    assert measured_costs._some_are_alike(quiet)
-    assert not measured_costs._some_are_alike(quiet[:-1])
-    busy = [[100 * (1 + run), 90] for run in range(fewest)]
-    assert not measured_costs._some_are_alike(busy)
-    assert measured_costs._some_are_alike([*busy, [101, 5000], [103, 90]])
-    assert measured_costs._short_of([5000, 103, 101, 400, 100]) == 103
-    assert measured_costs._short_of([5000, 400, 101, 400, 200]) == 101
+    quiet = [100 + run for run in range(fewest)]
+    busy = [100, 110, 120, *range(1000, 1000 * (fewest - 2), 1000)]
+    are_enough = measured_costs._some_are_undisturbed
+    assert are_enough([[time, 90] for time in quiet])
+    assert not are_enough([[time, 90] for time in quiet[1:]])
+    assert not are_enough([[90, time] for time in busy])
+    assert are_enough([[90, time] for time in [*busy, 130, 140]])
+    assert are_enough([[90, time] for time in [*busy, 10**9]])  # for long enough
+    assert measured_costs._usual_of(quiet) == 100 + fewest // 2
+    assert measured_costs._usual_of(busy) == 110
 
 
 @pytest.mark.parametrize("line", [LineOfBytes(2e-4, 1e-9, 3e-5), LineOfBytes(1e-3, 0.0, 0.0)])

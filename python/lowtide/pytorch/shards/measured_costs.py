@@ -32,15 +32,16 @@ _FEW_BYTES, _MANY_BYTES = 4096, 1 << 20
 #: Of few bytes each, from which the time for a further tensor follows.
 _SEVERAL = 8
 
-#: Runs of one trial: until some are nearly as short as the shortest, or for so long.
+#: Runs of one trial: until so many were not disturbed, which took no more than so many times the
+#: shortest, or for so long.
 _FEWEST_RUNS, _MOST_RUNS, _MOST_SECONDS = 9, 60, 0.4
-_ALIKE, _NEARLY = 3, 1.2
+_UNDISTURBED, _LONGEST = 5, 1.5
 #: Where ranks have not a processor each, so many runs, as times differ however quiet it is.
 _CROWDED_RUNS = 9
 
 #: A piece of work that stands for ops: a product of matrices with so many rows, and a sum. Beside a
-#: collective so many times as long; together and alone, so many pieces, and many where ranks take
-#: turns on processors.
+#: collective so many times as long; before it, and together and alone, so many pieces, and many
+#: where ranks take turns on processors.
 _FACTOR_ROWS, _SUM_ELEMENTS = 128, 1 << 16
 _LONGER, _PIECES, _MANY_PIECES = 1.5, 12, 128
 _LEAST_SECONDS = 1e-7
@@ -92,8 +93,8 @@ class _Trials:
         self._factors = torch.ones(_FACTOR_ROWS, _FACTOR_ROWS, device=device)
         self._sum = torch.zeros(_SUM_ELEMENTS, device=device)
         self._is_crowded = self._share_processors()
-        self._usual = _middle_of if self._is_crowded else _short_of
-        self._are_enough = _are_many if self._is_crowded else _some_are_alike
+        self._usual = _middle_of if self._is_crowded else _usual_of
+        self._are_enough = _are_many if self._is_crowded else _some_are_undisturbed
 
     def costs(self) -> CollectiveCosts:
         meeting = self._seconds(self._meet)
@@ -138,13 +139,15 @@ class _Trials:
         return CollectiveCost(_line(alone, sizes), _line(beside, sizes))
 
     def _run(self, collective: _Collective, given: list[torch.Tensor], pieces: int) -> float:
-        """Seconds of a collective with so much other work between its two ops."""
+        """Seconds of a collective with so much other work between its two ops. Work before it,
+        which is not counted, lets the threads of the backend sleep and takes the processors'
+        caches, as in a step."""
         def run() -> None:
             pending = collective.start(given, self._group)
             self._compute(pieces)
             collective.wait(pending, given, self._group)
 
-        return self._seconds(run)
+        return self._seconds(run, before=lambda: self._compute(_PIECES))
 
     def _made_bytes(self, collective: _Collective, whole_bytes: int) -> int:
         with IN_FLIGHT.unconnected():
@@ -164,8 +167,9 @@ class _Trials:
             self._factors @ self._factors
             self._sum.add_(1.0)
 
-    def _seconds(self, run: Callable[[], object]) -> float:
-        """Of the rank that usually takes the longest."""
+    def _seconds(self, run: Callable[[], object],
+                 before: Callable[[], object] = lambda: None) -> float:
+        """Of a usual run, on the rank that takes the longest. ``before``: is not counted."""
         found: list[list[int]] = []
         nanoseconds = 0
         for runs in range(_MOST_RUNS + 1):
@@ -175,6 +179,7 @@ class _Trials:
                 found.append([one for one, in of_ranks])
             if self._are_enough(found):
                 break
+            before()
             begun = time.perf_counter_ns()
             run()
             nanoseconds = time.perf_counter_ns() - begun
@@ -188,25 +193,26 @@ class _Trials:
         return torch.zeros(whole_bytes // 4 // size * size, device=self._device)
 
 
-def _short_of(times: Sequence[int]) -> float:
-    """A rank that begins before others waits for them, and other programs only add to a time: the
-    shortest, or where it is not alone a longer one of those that are nearly as short."""
-    alike = sorted(times)[min(_ALIKE, len(times)) - 1]
-    return alike if alike <= _NEARLY * min(times) else min(times)
+def _undisturbed(times: Sequence[int]) -> list[int]:
+    """Other programs only add to a time, and others that are late for a rank's messages."""
+    return [one for one in times if one <= _LONGEST * min(times)]
+
+
+def _usual_of(times: Sequence[int]) -> float:
+    return statistics.median(_undisturbed(times))
+
+
+def _some_are_undisturbed(found: Sequence[Sequence[int]]) -> bool:
+    """Whether there are enough runs; times by run and rank, in nanoseconds."""
+    if len(found) < _FEWEST_RUNS:
+        return False
+    return (len(found) == _MOST_RUNS or sum(map(max, found)) > 1e9 * _MOST_SECONDS
+            or all(len(_undisturbed(times)) >= _UNDISTURBED for times in zip(*found)))
 
 
 def _middle_of(times: Sequence[int]) -> float:
     """Of ranks that take turns on processors."""
     return statistics.median(times)
-
-
-def _some_are_alike(found: Sequence[Sequence[int]]) -> bool:
-    """Whether there are enough runs; times by run and rank, in nanoseconds."""
-    if len(found) < _FEWEST_RUNS:
-        return False
-    if len(found) == _MOST_RUNS or sum(map(max, found)) > 1e9 * _MOST_SECONDS:
-        return True
-    return all(sorted(times)[_ALIKE - 1] <= _NEARLY * min(times) for times in zip(*found))
 
 
 def _are_many(found: Sequence[Sequence[int]]) -> bool:
