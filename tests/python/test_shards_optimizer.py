@@ -1,5 +1,6 @@
 """Optimizers of parameters on several ranks, which step what is here."""
 
+import copy
 import importlib
 
 import pytest
@@ -119,6 +120,25 @@ def test_a_step_that_fails_leaves_state_that_lies_on_the_ranks(two):
     for found, expected in zip(two.run(interrupted, 2, True), two.run(interrupted, 2, False)):
         require_same(found, expected)
         assert found[1] == {torch.Tensor, DTensor}
+
+
+def loaded_after_failure(rank, ranks):
+    """Whether what is loaded after a step that failed stays."""
+    parameters, optimizer = stepper(rank, ranks, "adamw", True)
+    set_gradients(rank, ranks, parameters, 0)
+    optimizer.step()
+    saved = copy.deepcopy(optimizer.state_dict())
+    optimizer.state.clear()
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(Stopped):
+        patch.setattr(importlib.import_module("torch.optim.adam"), "adam", stop)
+        optimizer.step()
+    optimizer.load_state_dict(saved)
+    optimizer.step()
+    return optimizer.state[parameters[0]]["step"].item()
+
+
+def test_a_state_that_is_loaded_after_a_step_that_failed_counts(two):
+    assert two.run(loaded_after_failure, 2) == [2.0, 2.0]
 
 
 def with_closure(rank, ranks):

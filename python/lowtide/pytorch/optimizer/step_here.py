@@ -35,6 +35,7 @@ class StepHere:
         optimizer.register_step_pre_hook(self._before_step)
         optimizer.register_step_post_hook(lambda optimizer, *_: self._end(optimizer))
         optimizer.register_state_dict_pre_hook(self._end)
+        optimizer.register_load_state_dict_pre_hook(lambda optimizer, _: self._end(optimizer))
 
     def _before_step(self, optimizer: torch.optim.Optimizer, arguments: tuple, named: dict
                      ) -> tuple[tuple, dict] | None:
