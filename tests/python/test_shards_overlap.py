@@ -12,7 +12,7 @@ from lowtide import _runtime
 from lowtide.pytorch.budget.settings import Settings
 from lowtide.pytorch.dynamo.joint_trace import trace_joint
 from lowtide.pytorch.shards.collectives import IN_FLIGHT, WAITS
-from lowtide.pytorch.shards.costs import CollectiveCost, CollectiveCosts
+from lowtide.pytorch.shards.costs import CollectiveCost, CollectiveCosts, LineOfBytes
 from lowtide.pytorch.shards.group import GROUPS
 from lowtide.pytorch.shards.overlap import overlapped, require_waits
 from lowtide.pytorch.shards.sharding import graph_layout
@@ -76,7 +76,10 @@ def distances(graph, plan):
 
 
 def costs_of_collectives(busy):
-    return CollectiveCosts({start: CollectiveCost(1e-5, 1e-9, busy) for start in WAITS})
+    """``busy``: the part of the time alone that is lost beside ops, too."""
+    return CollectiveCosts({start: CollectiveCost(
+        LineOfBytes(1e-5, 1e-9, 1e-6), LineOfBytes(busy * 1e-5, busy * 1e-9, busy * 1e-6))
+        for start in WAITS})
 
 
 def require_times_of_lanes(graph, plan, found):
@@ -85,7 +88,7 @@ def require_times_of_lanes(graph, plan, found):
     assert overlapped_cost(graph, found, costs_of_collectives(1.0)) == pytest.approx(found.cost)
     costs = costs_of_collectives(0.0)
     on_lane = sum(1e6 * costs.by_start[graph.ops[index].type].of(
-        graph.tensors[graph.ops[index].outputs[0]].bytes)
+        graph.tensors[graph.ops[index].outputs[0]].bytes, len(graph.ops[index].inputs))
         for verb, index, *_ in found.actions if verb == "run" and graph.ops[index].type in WAITS)
     hidden = overlapped_cost(graph, found, costs)
     assert max(on_lane, found.cost - on_lane) * (1 - 1e-9) <= hidden

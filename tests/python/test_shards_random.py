@@ -13,7 +13,8 @@ HALF = {"rtol": 0.05, "atol": 0.02}
 WHOLE = {"rtol": 1e-3, "atol": 1e-4}
 
 #: Ranks and seeds.
-CASES = [(2, seed) for seed in range(20)]
+CASES = [(2, seed) for seed in range(20)] + [(ranks, seed) for ranks in (3, 4)
+                                             for seed in range(20, 32)]
 #: How often a loop may tell, by a warning, that later steps need more than the first one.
 LEARNT = 4
 
@@ -49,7 +50,7 @@ def require_close(trained, losses, parameters, case):
         torch.testing.assert_close(trained.parameters[name], parameter, **tolerances)
 
 
-@pytest.mark.parametrize("number, seed", sweep(CASES, usual=[(2, 14), (2, 15)]))
+@pytest.mark.parametrize("number, seed", sweep(CASES, usual=[(2, 14), (2, 15), (3, 20)]))
 def test_ranks_train_as_ddp_does_within_the_budget(ranks, number, seed):
     case = drawn(seed)
     expected = ranks[number].run(of_ddp, case)

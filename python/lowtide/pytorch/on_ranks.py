@@ -16,10 +16,11 @@ from .budget.budget import Budget
 from .budget.settings import Settings
 from .optimizer.fused_updates import require_by_element
 from .optimizer.stand_in import stand_in
-from .shards.costs import CollectiveCosts
+from .optimizer.step_here import step_here
 from .shards.fully_sharded import is_fully_sharded, layout_of, mesh_of, without_hooks
 from .shards.group import Group
 from .shards.layout import GraphLayout
+from .shards.measured_costs import costs_of
 from .shards.model_on_ranks import ModelOnRanks
 from .shards.optimizers import require_placeable
 from .shards.sharding import candidates, counted_parameters, graph_layout, require_sharding
@@ -58,20 +59,27 @@ def wrapped_on_ranks(model: torch.nn.Module, example_inputs: object, settings: S
 
 def _wrapped_on(group: Group, model: torch.nn.Module, example_inputs: object, settings: Settings,
                 sharding: str | None, wrapped: Wrapped) -> torch.nn.Module:
-    costs = CollectiveCosts.measured(group, group.mesh.device_type)
+    costs = costs_of(group, group.mesh.device_type)
     named = list(model.named_parameters(remove_duplicate=False))
     layouts = ([graph_layout(named, group, sharding, costs)] if sharding is not None
                else candidates(named, group, costs))
     choice = _LayoutChoice(model, example_inputs, settings, group, wrapped)
     chosen = layouts[0] if example_inputs is None else choice.fastest(layouts)
     on_ranks = ModelOnRanks.of(model, group, chosen, settings.optimizer)
-    on_ranks.updates = settings.fused_update is not None
+    _choose_updates(on_ranks, settings)
     settings = dataclasses.replace(choice.settings, layout=chosen)
     try:
         planned, _ = wrapped(model, example_inputs, settings, on_ranks)
     except InfeasibleError:  # the search of the trial, which found a plan, took other ways
         planned, _ = wrapped(model, example_inputs, choice.briefly(settings), on_ranks)
     return planned
+
+
+def _choose_updates(on_ranks: ModelOnRanks, settings: Settings) -> None:
+    """Within the backward pass, or by the optimizer's own step on what is here."""
+    on_ranks.updates = settings.fused_update is not None
+    if not on_ranks.updates and on_ranks.placed is not None:
+        step_here(settings.optimizer)
 
 
 def _wrapped_fully_sharded(model: torch.nn.Module, example_inputs: object, settings: Settings,
@@ -84,11 +92,11 @@ def _wrapped_fully_sharded(model: torch.nn.Module, example_inputs: object, setti
                          "leave mesh and sharding out, or wrap the model before fully_shard")
     group = Group(own)
     with group.failing_together("wrap the model"), without_hooks(model):
-        costs = CollectiveCosts.measured(group, own.device_type)
+        costs = costs_of(group, own.device_type)
         named = list(model.named_parameters(remove_duplicate=False))
         layout = layout_of(model, graph_layout(named, group, sharding or "full", costs))
         on_ranks = ModelOnRanks.placed_before(model, group, layout)
-        on_ranks.updates = settings.fused_update is not None
+        _choose_updates(on_ranks, settings)
         planned, _ = wrapped(model, example_inputs, dataclasses.replace(settings, layout=layout),
                              on_ranks)
     return planned

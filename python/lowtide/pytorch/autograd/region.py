@@ -227,10 +227,14 @@ class Region:
         return self.plans.least_bytes
 
     def step_cost(self, plan: Plan) -> float:
-        """How long both passes take by the plan. Collectives count as far as no op hides them."""
+        """How long both passes take by the plan. Collectives count as far as no op hides them, and
+        what ranks do for each other outside the graph."""
         layout = self._settings.layout
-        return plan.cost if layout is None else overlapped_cost(self.priced.graph, plan,
-                                                                layout.costs)
+        if layout is None:
+            return plan.cost
+        placed = len(self._values.parameters) if layout.shards else 0
+        return (overlapped_cost(self.priced.graph, plan, layout.costs)
+                + layout.costs.outside(placed))
 
     def cost(self, plan: Plan) -> float:
         """Of the plan, with the time that parameters take to leave before it and to come back

@@ -7,8 +7,8 @@ import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 
 import torch
-from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.tensor import DTensor, Replicate, Shard
+from torch.distributed.tensor._dtensor_spec import DTensorSpec
 
 from ... import _runtime
 from ..common.local_tensor import local_part
@@ -168,27 +168,37 @@ class _Here(torch.autograd.Function):
         return None if gradient is None else ctx.parameter.of_all_ranks(gradient)
 
 
+def passed_to_graph(parameter: torch.nn.Parameter) -> None:
+    """What is done with a parameter and its gradient in each step, beside the graph."""
+    here = _Here.apply(parameter)
+    here.backward(here.detach())
+    parameter.grad = None
+
+
+def placed_zeros(group: Group, rows: int) -> torch.nn.Parameter:
+    """A parameter in shards with so many rows of one element on each rank."""
+    shape = (rows * group.size, 1)
+    whole = torch.zeros(shape, device=group.mesh.device_type)
+    return torch.nn.Parameter(_on_mesh(whole, group, ShardLayout(shape, group.size)))
+
+
 @dataclasses.dataclass(frozen=True)
 class _Lying:
     """How a parameter lies on the ranks."""
 
-    mesh: DeviceMesh
-    placements: Sequence
-    shape: torch.Size
-    stride: tuple[int, ...]
+    spec: DTensorSpec
     local_shape: torch.Size
 
     @classmethod
     def of(cls, parameter: DTensor) -> _Lying:
-        return cls(parameter.device_mesh, parameter.placements, parameter.shape,
-                   parameter.stride(), local_part(parameter).shape)
+        return cls(parameter._spec, local_part(parameter).shape)
 
     def of_all_ranks(self, here: torch.Tensor) -> DTensor:
-        """What each rank has a part of, without the rows that mean nothing."""
+        """What each rank has a part of, without the rows that mean nothing. As ``from_local``,
+        which takes many times as long: it is differentiable, and makes a new ``spec``."""
         if self.local_shape and here.shape != self.local_shape:
             here = here[:self.local_shape[0]]
-        return DTensor.from_local(here, self.mesh, self.placements, run_check=False,
-                                  shape=self.shape, stride=self.stride)
+        return DTensor(here, self.spec, requires_grad=False)
 
 
 def lying_as(parameter: torch.Tensor, here: torch.Tensor) -> torch.Tensor:

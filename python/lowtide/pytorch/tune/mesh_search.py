@@ -19,9 +19,9 @@ from ..common.inputs import device_of
 from ..on_ranks import planned_as_it_is
 from ..optimizer.fused_updates import require_by_element
 from ..optimizer.stand_in import stand_in
-from ..shards.costs import CollectiveCosts
 from ..shards.group import Group
 from ..shards.layout import GraphLayout
+from ..shards.measured_costs import costs_of
 from ..shards.sharding import counted_parameters, graph_layout
 from ..wrap import planned_module
 from .combination import Combination
@@ -55,7 +55,7 @@ class MeshSearch:
             raise InputError("tune wants example_inputs: what the model is called with")
         self._model, self._inputs, self._settings, self._mesh = model, inputs, settings, mesh
         self._group = Group(mesh)
-        self._costs = CollectiveCosts.measured(self._group, mesh.device_type)
+        self._costs = costs_of(self._group, mesh.device_type)
         self.rows = number_of_rows(inputs)
 
     @property
