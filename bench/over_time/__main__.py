@@ -1,8 +1,8 @@
 """Whether Lowtide gets slower or needs more memory over time.
 
-`python bench/over_time measure` writes a file to bench/results/over_time, named by date and machine;
-`python bench/over_time compare OLD NEW` says what got better or worse. Exit status: 0 nothing got
-worse, 1 something did, 2 a file holds no results, or nothing could be measured.
+`python bench/over_time measure` writes a file to bench/results/over_time, named by date and
+machine; `python bench/over_time compare OLD NEW` says what got better or worse. Exit status: 0
+nothing got worse, 1 something did, 2 a file holds no results, or nothing could be measured.
 """
 
 import argparse
@@ -41,6 +41,7 @@ def _rounds(text):
 
 def _measure(arguments):
     from lowtide_command import Failed
+
     from over_time.measure import measured
 
     try:

@@ -1,4 +1,4 @@
-"""Measurements as files: a CSV with the date and the machine, a row for each round of each figure."""
+"""Measurements as files: a CSV with date and machine, a row for each round of each figure."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class Results:
 
 def empty() -> Results:
     """Of now and here."""
-    now = datetime.datetime.now(datetime.timezone.utc)
+    now = datetime.datetime.now(datetime.UTC)
     return Results(now.strftime("%Y-%m-%dT%H:%M:%SZ"), f"{_processor()}, {os.cpu_count()} cores")
 
 

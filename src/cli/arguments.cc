@@ -232,7 +232,8 @@ void add_like_option(CLI::App& app, std::string& name) {
 }
 
 void add_quiet_flag(CLI::App& app, bool& quiet) {
-  app.add_flag("--quiet,-q", quiet, "No progress and no notes; warnings, errors and the result stay");
+  app.add_flag("--quiet,-q", quiet,
+               "No progress and no notes; warnings, errors and the result stay");
 }
 
 void add_json_flag(CLI::App& app, bool& json) {

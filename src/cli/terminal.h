@@ -5,8 +5,8 @@
 
 namespace lowtide::cli {
 
-/// Of the terminal that a descriptor is (STDOUT_FILENO, STDERR_FILENO); nothing where it is none, or
-/// does not say.
+/// Of the terminal that a descriptor is (STDOUT_FILENO, STDERR_FILENO); nothing where it is none,
+/// or does not say.
 std::optional<std::size_t> terminal_columns(int descriptor);
 
 /// Whether lines on this descriptor can be overwritten.

@@ -137,10 +137,11 @@ nlohmann::ordered_json planned_json(const Estimate& estimate) {
 }  // namespace
 
 std::string format_estimate(const Estimate& estimate, int most, std::size_t columns) {
-  std::string text = headline(estimate) + parts_table(estimate, columns) +
-                     activations_table(estimate.by_layer, "activations by layer", "layers", most, columns) +
-                     activations_table(estimate.by_kind, "activations by kind of op", "", most, columns) +
-                     in_place_text(estimate) + planned_text(estimate);
+  std::string text =
+      headline(estimate) + parts_table(estimate, columns) +
+      activations_table(estimate.by_layer, "activations by layer", "layers", most, columns) +
+      activations_table(estimate.by_kind, "activations by kind of op", "", most, columns) +
+      in_place_text(estimate) + planned_text(estimate);
   for (const std::string& note : estimate.notes) text += "\n" + note;
   return text + "\n";
 }

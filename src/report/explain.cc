@@ -78,8 +78,9 @@ std::string held_text(const Graph& graph, const Explanation& e, int most, std::s
   }
   Bytes rest = 0;
   for (std::size_t i = shown.size(); i < e.held.size(); ++i) rest += e.held[i].bytes;
-  return table.text(columns) + left_out(e.held.size() - shown.size(),
-                                 fmt::format("smaller values of {} together", format_bytes(rest)));
+  return table.text(columns) +
+         left_out(e.held.size() - shown.size(),
+                  fmt::format("smaller values of {} together", format_bytes(rest)));
 }
 
 std::string taken_text(const Graph& graph, const Absence& away) {
@@ -152,7 +153,8 @@ Explanation explain(const Graph& graph, const Plan& plan) {
   return e;
 }
 
-std::string format_explanation(const Graph& graph, const Explanation& e, int most, std::size_t columns) {
+std::string format_explanation(const Graph& graph, const Explanation& e, int most,
+                               std::size_t columns) {
   const double share = e.keep_all_peak_bytes > 0 ? static_cast<double>(e.peak_bytes) /
                                                        static_cast<double>(e.keep_all_peak_bytes)
                                                  : 1;
@@ -162,8 +164,8 @@ std::string format_explanation(const Graph& graph, const Explanation& e, int mos
       format_bytes(e.peak_bytes), 100 * share, format_bytes(e.keep_all_peak_bytes),
       e.peak_op == kNone ? "" : fmt::format("; it is reached in {}", graph.op(e.peak_op).name),
       100 * e.overhead());
-  return text + held_text(graph, e, most, columns) + "\n" +
-         again_text(graph, e, most, columns) + moved_text(graph, e, most, columns);
+  return text + held_text(graph, e, most, columns) + "\n" + again_text(graph, e, most, columns) +
+         moved_text(graph, e, most, columns);
 }
 
 }  // namespace lowtide::report

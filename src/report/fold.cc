@@ -18,7 +18,7 @@ std::size_t row_bytes(std::string_view line, std::size_t columns, std::size_t in
 }
 
 /// The rows of one line, each with its newline but the last.
-std::string rows_of(std::string_view line, std::size_t columns, std::size_t more) {
+std::string folded_line(std::string_view line, std::size_t columns, std::size_t more) {
   if (width(line) <= columns) return std::string(line);
   const std::size_t own = std::min(line.find_first_not_of(' '), line.size());
   const std::size_t indent = std::min(own + more, columns / 2);
@@ -38,7 +38,8 @@ std::string rows_of(std::string_view line, std::size_t columns, std::size_t more
 }  // namespace
 
 std::size_t width(std::string_view text) {
-  return static_cast<std::size_t>(std::ranges::count_if(text, [](char c) { return !continues(c); }));
+  return static_cast<std::size_t>(
+      std::ranges::count_if(text, [](char c) { return !continues(c); }));
 }
 
 std::string cut(std::string_view text, std::size_t columns) {
@@ -54,7 +55,7 @@ std::string fold(std::string_view text, std::size_t columns, std::size_t more) {
   std::string folded;
   for (std::size_t begin = 0; begin < text.size();) {
     const std::size_t end = std::min(text.find('\n', begin), text.size());
-    folded += rows_of(text.substr(begin, end - begin), columns, more);
+    folded += folded_line(text.substr(begin, end - begin), columns, more);
     if (end < text.size()) folded += '\n';
     begin = end + 1;
   }

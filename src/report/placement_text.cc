@@ -223,8 +223,9 @@ nlohmann::ordered_json report_json(const PlacementReport& report,
 std::string format_placements(const parallel::LayeredModel& model, const Cluster& cluster,
                               const FoundPlacements& found, std::size_t columns) {
   const PlacementReport& best = found.best.front();
-  return fmt::format("{}\n{}\n{}\n{}{}{}{}", headline_of(model, cluster, found), ranks_table(best, columns),
-                     memory_table(best, columns), plans_text(best, model.kinds), others_table(found, columns),
+  return fmt::format("{}\n{}\n{}\n{}{}{}{}", headline_of(model, cluster, found),
+                     ranks_table(best, columns), memory_table(best, columns),
+                     plans_text(best, model.kinds), others_table(found, columns),
                      misfits_table(found, columns), bounds_text(found));
 }
 

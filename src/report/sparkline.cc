@@ -8,8 +8,8 @@
 namespace lowtide::report {
 namespace {
 
-constexpr std::array<std::string_view, 8> kBlocks = {
-    "\u2581", "\u2582", "\u2583", "\u2584", "\u2585", "\u2586", "\u2587", "\u2588"};
+constexpr std::array<std::string_view, 8> kBlocks = {"\u2581", "\u2582", "\u2583", "\u2584",
+                                                     "\u2585", "\u2586", "\u2587", "\u2588"};
 constexpr std::array<std::string_view, 8> kLetters = {"_", ".", ":", "-", "=", "+", "*", "#"};
 
 /// The column of a moment; one at the very end is in the last.

@@ -21,8 +21,8 @@ _AGAIN = "build Lowtide again: docs/how-to/install.md"
 #: What only some uses need, by what they are: names of programs, and what to install.
 _PROGRAMS = {
     "Graphviz": (("dot",), "draws .dot files of lowtide.report: apt-get install graphviz"),
-    "Chromium": (CHROMIUM, "opens pages in the tests, as any browser does for people: apt-get install "
-                           "chromium"),
+    "Chromium": (CHROMIUM, "opens pages in the tests, as any browser does for people: apt-get "
+                           "install chromium"),
 }
 _PACKAGES = {
     "plotly": "draws the page of lowtide.report: pip install \"lowtide[report]\"",

@@ -8,7 +8,8 @@
 namespace lowtide::cli {
 namespace {
 
-constexpr std::string_view kBashHead = R"(# Completions of lowtide for bash. For this shell: source <(lowtide completions bash)
+constexpr std::string_view kBashHead =
+    R"(# Completions of lowtide for bash. For this shell: source <(lowtide completions bash)
 _lowtide() {
   local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} kind=words words=
   # Bash takes --option=value apart, into three words.
@@ -56,7 +57,8 @@ std::string bash_lists(const CLI::App& app) {
     }
   }
   std::string text;
-  for (const auto& [type, words] : lists) text += fmt::format("  local list_{}='{}'\n", type, words);
+  for (const auto& [type, words] : lists)
+    text += fmt::format("  local list_{}='{}'\n", type, words);
   return text;
 }
 
@@ -77,10 +79,9 @@ std::string bash_command(const CLI::App& command) {
   for (const auto& [kind, names] : by_kind) {
     text += fmt::format("        {}) {} ;;\n", fmt::join(names, "|"), kind);
   }
-  return text + fmt::format(
-                    "        *) if [[ $word == -* ]]; then words='{}'; else {}; fi ;;\n"
-                    "      esac ;;\n",
-                    joined_names(all), argument);
+  return text + fmt::format("        *) if [[ $word == -* ]]; then words='{}'; else {}; fi ;;\n"
+                            "      esac ;;\n",
+                            joined_names(all), argument);
 }
 
 }  // namespace
@@ -95,8 +96,8 @@ std::string bash_completions(const CLI::App& app) {
   return fmt::format(
       "{}{}  if ((COMP_CWORD == 1)); then\n    words='{} {}'\n  else case ${{COMP_WORDS[1]}} in\n"
       "{}    *) kind=unknown ;;\n  esac; fi{}",
-      kBashHead, bash_lists(app), fmt::join(first, " "), joined_names(completions_of(app)), commands,
-      kBashTail);
+      kBashHead, bash_lists(app), fmt::join(first, " "), joined_names(completions_of(app)),
+      commands, kBashTail);
 }
 
 }  // namespace lowtide::cli

@@ -42,12 +42,13 @@ Action define_completions(CLI::App& app) {
   auto arguments = std::make_shared<CompletionsArguments>();
   app.add_option("shell", arguments->shell, "bash, zsh or fish")->required()->type_name("SHELL");
   add_json_flag(app, arguments->json);
-  add_help(app,
-           "Prints a script by which a shell completes commands, options, and the names of models,\n"
-           "strategies and devices.",
-           "  source <(lowtide completions bash)\n"
-           "  lowtide completions bash > ~/.local/share/bash-completion/completions/lowtide\n"
-           "  lowtide completions fish > ~/.config/fish/completions/lowtide.fish\n");
+  add_help(
+      app,
+      "Prints a script by which a shell completes commands, options, and the names of models,\n"
+      "strategies and devices.",
+      "  source <(lowtide completions bash)\n"
+      "  lowtide completions bash > ~/.local/share/bash-completion/completions/lowtide\n"
+      "  lowtide completions fish > ~/.config/fish/completions/lowtide.fish\n");
   return [arguments, &app] { return write_completions(*arguments, *app.get_parent()); };
 }
 

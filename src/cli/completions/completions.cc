@@ -62,12 +62,12 @@ std::vector<Completion> completions_of(const CLI::App& command) {
     if (option->get_group().empty()) continue;  // --help does not list it either
     const bool is_flag = option->get_items_expected_max() == 0;
     const std::string type = is_flag ? "" : option->get_type_name();
-    all.push_back({.names = names_of_option(*option),
-                   .help = option->get_description(),
-                   .type = type,
-                   .values = is_flag ? Values{} : values_of(type),
-                   .is_repeatable =
-                       option->get_multi_option_policy() == CLI::MultiOptionPolicy::TakeAll});
+    all.push_back(
+        {.names = names_of_option(*option),
+         .help = option->get_description(),
+         .type = type,
+         .values = is_flag ? Values{} : values_of(type),
+         .is_repeatable = option->get_multi_option_policy() == CLI::MultiOptionPolicy::TakeAll});
   }
   return all;
 }

@@ -135,7 +135,8 @@ std::string text_of(const std::vector<Found>& devices) {
                fmt::format("{:g}", rates.flops(DType::bf16) / 1e12),
                fmt::format("{:g}", rates.bytes_per_second / 1e9)});
   }
-  return table.text(output_columns()) + notes + speeds_text() + "\nTimes are estimated for:\n" + known.text(output_columns());
+  return table.text(output_columns()) + notes + speeds_text() + "\nTimes are estimated for:\n" +
+         known.text(output_columns());
 }
 
 int list_devices(bool json) {
