@@ -3,8 +3,15 @@
 # package, they skip that.
 set -euo pipefail
 
-package=chromium-headless-shell
-for program in "$package" chromium chromium-browser google-chrome; do
+cd "$(dirname "$0")/.."
+
+programs=$(python3 - <<'EOF'
+import runpy
+print(*runpy.run_path("python/lowtide/doctor/programs.py")["CHROMIUM"])
+EOF
+)
+package=${programs%% *}  # Debian has one of that name
+for program in $programs; do
   command -v "$program" >/dev/null && exit 0
 done
 sudo=()

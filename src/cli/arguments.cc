@@ -133,7 +133,7 @@ void add_model_options(CLI::App& app, Edits<models::StepRecipe>& edits) {
   add_edit<std::string>(
       app, edits, "--model,-m", "Model of the zoo; `lowtide models` lists them",
       [](models::StepRecipe& recipe, const std::string& name) { recipe.model = name; })
-      ->type_name("NAME")
+      ->type_name("MODEL")
       ->group("Model");
   add_sizes(app, edits);
   add_edit<std::string>(app, edits, "--precision",
@@ -141,7 +141,7 @@ void add_model_options(CLI::App& app, Edits<models::StepRecipe>& edits) {
                         [](models::StepRecipe& recipe, const std::string& name) {
                           recipe.precision.compute = models::parse_precision(name);
                         })
-      ->type_name("TYPE")
+      ->type_name("PRECISION")
       ->group("Model");
 }
 
@@ -150,7 +150,7 @@ void add_recipe_options(CLI::App& app, Edits<models::StepRecipe>& edits) {
   add_edit<std::string>(
       app, edits, "--optimizer", "sgd, adam or adamw [sgd]",
       [](models::StepRecipe& recipe, const std::string& name) { recipe.optimizer.name = name; })
-      ->type_name("NAME")
+      ->type_name("OPTIMIZER")
       ->group("Optimizer");
   for (const models::RateOption& rate : models::rate_options()) {
     add_edit<double>(app, edits, fmt::format("--{}", rate.name), std::string(rate.help),
@@ -202,7 +202,7 @@ void add_planning_options(CLI::App& app, Edits<planner::PlanningOptions>& edits,
   add_edit<std::string>(
       app, edits, "--strategy,-s", "How to plan; `lowtide strategies` lists them",
       [](planner::PlanningOptions& planning, const std::string& name) { planning.strategy = name; })
-      ->type_name("NAME")
+      ->type_name("STRATEGY")
       ->group("Planning");
   add_edit<std::vector<std::string>>(
       app, edits, "-O", "Option of the strategy, NAME=VALUE; repeatable",
@@ -229,6 +229,11 @@ void add_like_option(CLI::App& app, std::string& name) {
                  fmt::format("Estimate times by a device's data sheet: {} [{}]",
                              fmt::join(names, ", "), cost::default_rates().name))
       ->type_name("DEVICE");
+}
+
+void add_quiet_flag(CLI::App& app, bool& quiet) {
+  app.add_flag("--quiet,-q", quiet,
+               "No progress and no notes; warnings, errors and the result stay");
 }
 
 void add_json_flag(CLI::App& app, bool& json) {

@@ -61,6 +61,8 @@ void add_planning_options(CLI::App& app, Edits<planner::PlanningOptions>& edits,
                           double seconds = planner::PlanningOptions().seconds);
 /// --like: a device of cost::known_devices(), by whose data sheet times are estimated.
 void add_like_option(CLI::App& app, std::string& name);
+/// --quiet: no progress and no notes. Commands that take long have it.
+void add_quiet_flag(CLI::App& app, bool& quiet);
 /// --json: one document on standard output. Every command has it.
 void add_json_flag(CLI::App& app, bool& json);
 

@@ -25,6 +25,7 @@ struct CompareArguments {
   std::vector<std::string> budgets;
   std::vector<std::string> strategies;
   double time_limit = 30;
+  bool quiet = false;
   bool json = false;
 };
 
@@ -65,7 +66,7 @@ std::vector<Row> all_rows(const Graph& graph, const CompareArguments& arguments)
   for (const std::string& text : arguments.budgets) {
     budgets.emplace_back(text, planner::resolve(parse_budget(text), graph));
   }
-  Progress progress;
+  Progress progress(arguments.quiet);
   std::vector<Row> rows;
   for (const auto& [text, budget] : budgets) {
     for (const strategy::Strategy* strategy : wanted) {
@@ -101,7 +102,7 @@ std::string comparison_table(const std::vector<Row>& rows) {
                percent(planned.least_overhead()), percent(planned.gap()),
                fmt::format("{:.2f}", planned.seconds), remark(planned, refusal)});
   }
-  return table.text();
+  return table.text(output_columns());
 }
 
 nlohmann::json comparison_json(const Graph& graph, const std::vector<Row>& rows) {
@@ -154,6 +155,7 @@ Action define_compare(CLI::App& app) {
   app.add_option("--time-limit", arguments->time_limit, "Seconds for each plan; 0: no limit [30]")
       ->check(in_range(0, kLargest))
       ->type_name("SECONDS");
+  add_quiet_flag(app, arguments->quiet);
   add_json_flag(app, arguments->json);
   add_help(
       app,

@@ -29,6 +29,7 @@ struct EstimateArguments {
   std::string shard;
   std::string budget;
   Edits<planner::PlanningOptions> planning;
+  bool quiet = false;
   bool json = false;
 };
 
@@ -53,7 +54,7 @@ estimate::PlannedPeak planned_peak(const Graph& graph, const EstimateArguments& 
   apply(arguments.planning, planning);
   const strategy::Strategy& strategy = strategy::find_strategy_or_default(planning.strategy);
   const Bytes budget = planner::resolve(parse_budget(arguments.budget), graph);
-  Progress progress;
+  Progress progress(arguments.quiet);
   Control control(planning.seconds, progress.messages());
   const planner::Planned planned =
       planner::plan_within(graph, strategy, budget, planning.strategy_options, control);
@@ -111,7 +112,7 @@ int estimate_memory(const EstimateArguments& arguments) {
   if (arguments.json) {
     print_json(report::estimate_json(found));
   } else {
-    print(report::format_estimate(found));
+    print(report::format_estimate(found, report::kEstimateRows, output_columns()));
   }
   return kSuccess;
 }
@@ -154,6 +155,7 @@ Action define_estimate(CLI::App& app) {
       ->type_name("BUDGET")
       ->group("Planning");
   add_planning_options(app, arguments->planning);
+  add_quiet_flag(app, arguments->quiet);
   add_json_flag(app, arguments->json);
   add_help(app,
            "The memory of a training step before it runs, when every value is kept: parameters,\n"

@@ -28,6 +28,7 @@ struct FrontierArguments {
   int points = 9;
   Edits<planner::PlanningOptions> planning;
   std::string plans;
+  bool quiet = false;
   bool json = false;
 };
 
@@ -40,7 +41,7 @@ std::string frontier_table(const planner::Frontier& found) {
                percent(point.least_overhead()), percent(point.gap()),
                std::string(strategy::name(point.outcome))});
   }
-  return table.text();
+  return table.text(output_columns());
 }
 
 nlohmann::json frontier_json(const Graph& graph, const strategy::Strategy& strategy,
@@ -92,12 +93,13 @@ int walk(const FrontierArguments& arguments) {
   const strategy::Strategy& strategy = strategy::find_strategy_or_default(planning.strategy);
   const Graph graph = read_graph(arguments.graph);
   if (!arguments.plans.empty()) make_folder(arguments.plans);
-  Progress progress;
+  Progress progress(arguments.quiet);
   Control control(planning.seconds, progress.messages());
   const planner::Frontier found =
       planner::frontier(graph, strategy, arguments.points, planning.strategy_options, control);
   if (found.points.empty()) refuse(strategy);
   if (!arguments.plans.empty()) write_plans(found, arguments.plans, arguments.graph);
+  progress.clear();
   if (arguments.json) {
     print_json(frontier_json(graph, strategy, found));
   } else {
@@ -120,6 +122,7 @@ Action define_frontier(CLI::App& app) {
   add_planning_options(app, arguments->planning, kDefaultSeconds);
   app.add_option("--plans", arguments->plans, "Folder to write the plans to, named by budget")
       ->type_name("FOLDER");
+  add_quiet_flag(app, arguments->quiet);
   add_json_flag(app, arguments->json);
   add_help(app,
            "The cost of every budget, from keep-all's peak down to the smallest budget that the\n"

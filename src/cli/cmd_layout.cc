@@ -188,7 +188,7 @@ Action define_layout(CLI::App& app) {
       ->type_name("BUDGET");
   app.add_option("--strategy,-s", source.strategy, "How to; `lowtide strategies` lists them")
       ->excludes(plan)
-      ->type_name("NAME");
+      ->type_name("STRATEGY");
   app.add_option("--capacity", arguments->capacity, "Largest allowed height [the lowest possible]")
       ->type_name("AMOUNT");
   app.add_option("--alignment", arguments->alignment,
@@ -209,6 +209,7 @@ Action define_layout(CLI::App& app) {
       ->type_name("FILE");
   app.add_option("-o,--output", arguments->output, "File to write, with offsets")
       ->type_name("OUT.csv");
+  add_quiet_flag(app, source.quiet);
   add_json_flag(app, arguments->json);
   add_help(app,
            "Gives every buffer an offset so that no two that are alive together overlap, and the\n"

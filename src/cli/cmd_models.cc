@@ -56,7 +56,7 @@ int list_models(bool json) {
   if (json) {
     print_json({{"models", all}});
   } else {
-    print(table.text());
+    print(table.text(output_columns()));
   }
   return kSuccess;
 }

@@ -59,8 +59,9 @@ std::string order_summary(const Graph& graph, const Peaks& peaks) {
   add("with writes in place", peaks.given_in_place);
   add("in the best order found", peaks.best);
   add("in any order, at least", peaks.bound);
-  return table.text() + (peaks.proven() ? "No order needs less: proven.\n"
-                                        : "Whether an order between the two exists is open.\n");
+  return table.text(output_columns()) +
+         (peaks.proven() ? "No order needs less: proven.\n"
+                         : "Whether an order between the two exists is open.\n");
 }
 
 int show_order(const OrderArguments& arguments) {

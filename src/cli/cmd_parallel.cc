@@ -29,6 +29,7 @@ struct ParallelArguments {
   bool as_given = false;
   parallel::SearchLimits limits;
   std::string schedule, zero;
+  bool quiet = false;
   bool json = false;
 };
 
@@ -132,14 +133,15 @@ int place(const ParallelArguments& arguments) {
   if (!arguments.schedule.empty()) limits.space.schedule = parse_schedule(arguments.schedule);
   if (!arguments.zero.empty()) limits.space.sharding = parse_zero(arguments.zero);
   const parallel::LayeredModel model = model_of(arguments, recipe);
-  Progress progress;
+  Progress progress(arguments.quiet);
   const Control control(0, progress.messages());
   const parallel::FoundPlacements found =
       parallel::find_placements(model, cluster, limits, control);
+  progress.clear();
   if (arguments.json) {
     print_json(report::placements_json(model, cluster, found));
   } else {
-    print(report::format_placements(model, cluster, found));
+    print(report::format_placements(model, cluster, found, output_columns()));
   }
   return found.complete ? kSuccess : kStopped;
 }
@@ -204,6 +206,7 @@ Action define_parallel(CLI::App& app) {
   app.add_flag("--as-given", arguments->as_given,
                "Costs of GRAPH.json as they are, not by the rates of the cluster's devices")
       ->group("Model");
+  add_quiet_flag(app, arguments->quiet);
   add_json_flag(app, arguments->json);
   add_help(app,
            "Where a model runs on a cluster, and what each rank keeps and runs again: the widths\n"

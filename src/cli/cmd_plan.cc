@@ -10,6 +10,7 @@
 #include "certify/io.h"
 #include "cli/arguments.h"
 #include "cli/command.h"
+#include "cli/memory_row.h"
 #include "cli/output.h"
 #include "cli/planned_json.h"
 #include "cli/progress.h"
@@ -42,6 +43,7 @@ struct PlanArguments {
   std::string solution;  ///< to read
   SlowerArguments slower;
   bool explains = false;
+  bool quiet = false;
   bool json = false;
 };
 
@@ -80,6 +82,7 @@ std::string plan_summary(const Graph& graph, const planner::Planned& planned) {
              bytes_or_dash(plan.layout ? std::optional(plan.layout->arena_bytes) : std::nullopt)});
   table.add({"peak of live bytes", format_bytes(plan.peak_bytes)});
   table.add({"keep-all peak", format_bytes(planned.keep_all_peak_bytes)});
+  add_memory_row(table, report::memory_curve(graph, plan, ""), planned.budget_bytes);
   if (plan.slower) {
     const std::size_t residents = plan.slower->residents.size();
     table.add(
@@ -95,7 +98,7 @@ std::string plan_summary(const Graph& graph, const planner::Planned& planned) {
   }
   table.add({"times", cost::cost_origin(graph)});
   table.add({"planning time", duration(planned.seconds)});
-  return table.text();
+  return table.text(output_columns());
 }
 
 int export_model(const Graph& graph, Bytes budget, const PlanArguments& arguments) {
@@ -134,7 +137,7 @@ const strategy::Strategy& strategy_for(const PlanArguments& arguments,
 planner::Planned searched(const Graph& graph, const strategy::Strategy& strategy,
                           const PlanArguments& arguments, Bytes budget,
                           const planner::PlanningOptions& planning) {
-  Progress progress;
+  Progress progress(arguments.quiet);
   Control control(planning.seconds, progress.messages());
   if (const auto slower = slower_from(arguments.slower, graph)) {
     const offload::Ways ways = offload::ways_of(planning.strategy);
@@ -143,7 +146,7 @@ planner::Planned searched(const Graph& graph, const strategy::Strategy& strategy
   return planner::plan_within(graph, strategy, budget, planning.strategy_options, control);
 }
 
-void write_proof(const planner::Planned& planned, const std::string& file) {
+void write_proof(const planner::Planned& planned, const std::string& file, bool quiet) {
   if (!planned.certificate) {
     throw InputError(fmt::format("{}: {} has no proof of a lower bound; the strategy search has.",
                                  file, planned.plan->strategy));
@@ -151,7 +154,7 @@ void write_proof(const planner::Planned& planned, const std::string& file) {
   certify::write_certificate(*planned.certificate, file);
   const double proved = planned.certificate->lower_bound;
   if (certify::is_proved(planned.plan->lower_bound.value_or(0), proved)) return;
-  Progress().say(fmt::format(
+  Progress(quiet).say(fmt::format(
       "note: the certificate proves that no plan costs less than {:.9g}; that none costs less than "
       "{:.9g} comes from an exact program, which leaves no certificate",
       proved, *planned.plan->lower_bound));
@@ -165,7 +168,7 @@ planner::MoreBudget with_more(const Graph& graph, const planner::Planned& planne
   const bool plans_again = arguments.explains && !Control::stop_requested();
   if (!plans_again) return planner::bound_with_more(graph, planned, extra);
   const double limit = kExplainShare * planning.seconds;
-  Progress progress;
+  Progress progress(arguments.quiet);
   Control control(limit > 0 ? std::min(limit, kExplainSeconds) : kExplainSeconds,
                   progress.messages());
   return planner::plan_with_more(graph, strategy, planned, extra, planning.strategy_options,
@@ -195,7 +198,7 @@ int plan(const PlanArguments& arguments) {
   }
   if (!planned.plan) throw planner::DoesNotFit(graph, planned);
   if (!arguments.output.empty()) write_plan(*planned.plan, arguments.output);
-  if (!arguments.certificate.empty()) write_proof(planned, arguments.certificate);
+  if (!arguments.certificate.empty()) write_proof(planned, arguments.certificate, arguments.quiet);
   if (!arguments.picture.empty()) draw_memory(graph, planned, arguments.picture);
   planner::MoreBudget more;  // of plans that move values, nothing is known
   if (arguments.slower.bandwidth.empty()) {
@@ -208,8 +211,8 @@ int plan(const PlanArguments& arguments) {
     print_json(document);
   } else {
     print(plan_summary(graph, planned));
-    print("\n" +
-          report::format_explanation(graph, report::explain(graph, *planned.plan), kExplainedRows));
+    print("\n" + report::format_explanation(graph, report::explain(graph, *planned.plan),
+                                            kExplainedRows, output_columns()));
     if (more.saves || more.saves_at_most) print("\n" + planner::format_more(more, planned));
   }
   return Control::stop_requested() ? kStopped : kSuccess;
@@ -242,6 +245,7 @@ Action define_plan(CLI::App& app) {
                  "Plan by such a solver's solution of that program")
       ->excludes(model)
       ->type_name("FILE");
+  add_quiet_flag(app, arguments->quiet);
   add_json_flag(app, arguments->json);
   add_help(
       app,

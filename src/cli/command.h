@@ -25,6 +25,7 @@ struct Command {
   Action (*define)(CLI::App& app);
 };
 
+Action define_completions(CLI::App& app);
 Action define_train(CLI::App& app);
 Action define_run(CLI::App& app);
 Action define_graph(CLI::App& app);

@@ -51,7 +51,7 @@ Plan made_plan(const Graph& graph, const LayoutSource& source) {
   if (source.budget.empty()) return keep_all(graph);
   const strategy::Strategy& strategy = strategy::find_strategy_or_default(source.strategy);
   const Bytes budget = planner::resolve(parse_budget(source.budget), graph);
-  Progress progress;
+  Progress progress(source.quiet);
   Control control(source.seconds, progress.messages());
   planner::Planned planned = planner::plan_within(graph, strategy, budget, {}, control);
   if (!planned.plan && Control::stop_requested()) {

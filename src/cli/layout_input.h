@@ -17,6 +17,7 @@ struct LayoutSource {
   std::string strategy;  ///< the strategy to plan it with,
   std::string budget;    ///< within this budget; "": keep-all
   double seconds = 0;    ///< of planning; 0: no limit
+  bool quiet = false;    ///< without progress
 };
 
 /// A plan whose buffers are to be packed.

@@ -56,7 +56,9 @@ constexpr Command kCommands[] = {
     {"layout", "Give buffers with known lives the lowest offsets", define_layout},
     {"strategies", "List the planning strategies", define_strategies},
     {"models", "List the models", define_models},
-    {"devices", "List the devices: those here, and those that estimates know", define_devices}};
+    {"devices", "List the devices: those here, and those that estimates know", define_devices},
+    {"completions", "Print a script by which a shell completes commands and options",
+     define_completions}};
 
 /// Known before parsing, so that a parsing error is reported in the wanted form too.
 bool wants_json(int argc, char** argv) {

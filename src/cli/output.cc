@@ -1,6 +1,7 @@
 #include "cli/output.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
@@ -8,6 +9,8 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "cli/terminal.h"
+#include "report/fold.h"
 
 namespace lowtide::cli {
 
@@ -23,7 +26,9 @@ std::string duration(double seconds) {
 
 std::string bytes_or_dash(std::optional<Bytes> bytes) { return bytes ? format_bytes(*bytes) : "-"; }
 
-void print(std::string_view text) {
+std::size_t output_columns() { return terminal_columns(STDOUT_FILENO).value_or(report::kAnyWidth); }
+
+void print_verbatim(std::string_view text) {
   static bool is_unread = false;  // the reader has gone, and the command must stop (signals.h)
   if (is_unread) return;
   errno = 0;
@@ -35,9 +40,11 @@ void print(std::string_view text) {
   is_unread = true;
 }
 
+void print(std::string_view text) { print_verbatim(report::fold(text, output_columns())); }
+
 void print_json(const nlohmann::json& document) {
   using nlohmann::json;
-  print(document.dump(2, ' ', false, json::error_handler_t::replace) + "\n");
+  print_verbatim(document.dump(2, ' ', false, json::error_handler_t::replace) + "\n");
 }
 
 }  // namespace lowtide::cli

@@ -57,7 +57,7 @@ std::string text(const PoolComparison& comparison) {
   for (const auto& row : comparison.rows) {
     add(row.pool->name, row.height, format_bytes(row.block_bytes));
   }
-  return table.text();
+  return table.text(output_columns());
 }
 
 nlohmann::json to_json(const PoolComparison& comparison) {

@@ -76,6 +76,7 @@ struct RateOption {
   bool is_of_sgd, is_of_adam;  ///< whether sgd reads it; whether adam and adamw do
 };
 std::span<const RateOption> rate_options();
+std::vector<std::string> optimizer_names();
 /// Throws InputError for an unknown optimizer.
 bool reads(std::string_view optimizer, const RateOption& rate);
 /// With the learning rate that the optimizer takes where none is given. Throws InputError for an

@@ -109,6 +109,12 @@ void check(const OptimizerOptions& options) {
 
 std::span<const RateOption> rate_options() { return kRateOptions; }
 
+std::vector<std::string> optimizer_names() {
+  std::vector<std::string> names;
+  for (const Optimizer& optimizer : kOptimizers) names.emplace_back(optimizer.name);
+  return names;
+}
+
 bool reads(std::string_view optimizer, const RateOption& rate) {
   return find_optimizer(optimizer).counts_steps ? rate.is_of_adam : rate.is_of_sgd;
 }

@@ -52,7 +52,7 @@ std::vector<Row> rows_of(const std::vector<Part>& layers) {
 }
 
 std::string activations_table(const std::vector<Part>& parts, std::string_view title,
-                              std::string_view counted, int most) {
+                              std::string_view counted, int most, std::size_t columns) {
   if (parts.empty()) return "";
   Table table({std::string(title), "bytes", std::string(counted)});
   Bytes rest = 0;
@@ -67,10 +67,10 @@ std::string activations_table(const std::vector<Part>& parts, std::string_view t
     }
   }
   if (left_out > 0) table.add({fmt::format("and {} more", left_out), format_bytes(rest)});
-  return "\n" + table.text();
+  return "\n" + table.text(columns);
 }
 
-std::string parts_table(const Estimate& estimate) {
+std::string parts_table(const Estimate& estimate, std::size_t columns) {
   Table table({"part", "in full", "at the peak"});
   std::vector<Part> all = estimate.whole;
   for (const Part& part : estimate.at_peak) {
@@ -82,7 +82,7 @@ std::string parts_table(const Estimate& estimate) {
                at_peak > 0 ? format_bytes(at_peak) : "-"});
   }
   table.add({"peak", "", format_bytes(estimate.peak_bytes)});
-  return table.text();
+  return table.text(columns);
 }
 
 /// "174.6 billion parameters"
@@ -136,11 +136,12 @@ nlohmann::ordered_json planned_json(const Estimate& estimate) {
 
 }  // namespace
 
-std::string format_estimate(const Estimate& estimate, int most) {
-  std::string text = headline(estimate) + parts_table(estimate) +
-                     activations_table(estimate.by_layer, "activations by layer", "layers", most) +
-                     activations_table(estimate.by_kind, "activations by kind of op", "", most) +
-                     in_place_text(estimate) + planned_text(estimate);
+std::string format_estimate(const Estimate& estimate, int most, std::size_t columns) {
+  std::string text =
+      headline(estimate) + parts_table(estimate, columns) +
+      activations_table(estimate.by_layer, "activations by layer", "layers", most, columns) +
+      activations_table(estimate.by_kind, "activations by kind of op", "", most, columns) +
+      in_place_text(estimate) + planned_text(estimate);
   for (const std::string& note : estimate.notes) text += "\n" + note;
   return text + "\n";
 }

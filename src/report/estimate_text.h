@@ -4,12 +4,17 @@
 #include <string>
 
 #include "estimate/estimate.h"
+#include "report/fold.h"
 
 namespace lowtide::report {
 
+inline constexpr int kEstimateRows = 12;
+
 /// For people: parts of the memory in full and at the peak, then the activations by layer and by
 /// kind of op, at most `most` lines each. Layers whose paths differ in numbers alone are one line.
-std::string format_estimate(const estimate::Estimate& estimate, int most = 12);
+/// Tables are at most `columns` wide.
+std::string format_estimate(const estimate::Estimate& estimate, int most = kEstimateRows,
+                            std::size_t columns = kAnyWidth);
 
 /// For programs: name, parameters, peak_bytes, in_place_peak_bytes (null for no graph), peak_op,
 /// peak_phase, whole, at_peak, by_layer and by_kind (bytes by name), notes, and planned

@@ -66,7 +66,7 @@ std::string maker_text(const Graph& graph, TensorId storage) {
   return fmt::format("{} ({})", graph.op(maker).name, name(graph.op(maker).phase));
 }
 
-std::string held_text(const Graph& graph, const Explanation& e, int most) {
+std::string held_text(const Graph& graph, const Explanation& e, int most, std::size_t columns) {
   Table table({"held at the peak", "bytes", "made by"});
   table.align(2, Table::Align::left);
   table.add({"(resident tensors)", format_bytes(e.resident_bytes), format_kinds(e.residents)});
@@ -78,8 +78,9 @@ std::string held_text(const Graph& graph, const Explanation& e, int most) {
   }
   Bytes rest = 0;
   for (std::size_t i = shown.size(); i < e.held.size(); ++i) rest += e.held[i].bytes;
-  return table.text() + left_out(e.held.size() - shown.size(),
-                                 fmt::format("smaller values of {} together", format_bytes(rest)));
+  return table.text(columns) +
+         left_out(e.held.size() - shown.size(),
+                  fmt::format("smaller values of {} together", format_bytes(rest)));
 }
 
 std::string taken_text(const Graph& graph, const Absence& away) {
@@ -91,7 +92,7 @@ std::string room_text(const Graph& graph, const Absence& away) {
   return fmt::format("{} in {}", format_bytes(away.room), graph.op(away.tightest).name);
 }
 
-std::string again_text(const Graph& graph, const Explanation& e, int most) {
+std::string again_text(const Graph& graph, const Explanation& e, int most, std::size_t columns) {
   if (e.again.empty()) return "Nothing runs again.\n";
   Table table({"runs again", "type", "times", "share of keep-all", "held instead, it takes",
                "but there is room for"});
@@ -107,10 +108,10 @@ std::string again_text(const Graph& graph, const Explanation& e, int most) {
                again.absence ? taken_text(graph, *again.absence) : "",
                again.absence ? room_text(graph, *again.absence) : ""});
   }
-  return table.text() + left_out(e.again.size() - shown.size(), "cheaper ones");
+  return table.text(columns) + left_out(e.again.size() - shown.size(), "cheaper ones");
 }
 
-std::string moved_text(const Graph& graph, const Explanation& e, int most) {
+std::string moved_text(const Graph& graph, const Explanation& e, int most, std::size_t columns) {
   if (e.moved.empty()) return "";
   Table table({"moves to slower memory", "bytes", "times back", "copies, of keep-all", "waited"});
   const double whole = e.keep_all_cost > 0 ? e.keep_all_cost : 1;
@@ -121,7 +122,7 @@ std::string moved_text(const Graph& graph, const Explanation& e, int most) {
                fmt::format("{:.2f}%", 100 * moved.copies / whole),
                fmt::format("{:.2f}%", 100 * moved.waited / whole)});
   }
-  return "\n" + table.text() + left_out(e.moved.size() - shown.size(), "smaller ones");
+  return "\n" + table.text(columns) + left_out(e.moved.size() - shown.size(), "smaller ones");
 }
 
 }  // namespace
@@ -152,7 +153,8 @@ Explanation explain(const Graph& graph, const Plan& plan) {
   return e;
 }
 
-std::string format_explanation(const Graph& graph, const Explanation& e, int most) {
+std::string format_explanation(const Graph& graph, const Explanation& e, int most,
+                               std::size_t columns) {
   const double share = e.keep_all_peak_bytes > 0 ? static_cast<double>(e.peak_bytes) /
                                                        static_cast<double>(e.keep_all_peak_bytes)
                                                  : 1;
@@ -162,8 +164,8 @@ std::string format_explanation(const Graph& graph, const Explanation& e, int mos
       format_bytes(e.peak_bytes), 100 * share, format_bytes(e.keep_all_peak_bytes),
       e.peak_op == kNone ? "" : fmt::format("; it is reached in {}", graph.op(e.peak_op).name),
       100 * e.overhead());
-  return text + held_text(graph, e, most) + "\n" + again_text(graph, e, most) +
-         moved_text(graph, e, most);
+  return text + held_text(graph, e, most, columns) + "\n" + again_text(graph, e, most, columns) +
+         moved_text(graph, e, most, columns);
 }
 
 }  // namespace lowtide::report

@@ -6,6 +6,7 @@
 #include "graph/residents.h"
 #include "plan/plan.h"
 #include "report/absence.h"
+#include "report/fold.h"
 
 namespace lowtide::report {
 
@@ -53,6 +54,7 @@ Explanation explain(const Graph& graph, const Plan& plan);
 
 /// For people, with at most `most` lines each for held values, ops that run again, and values that
 /// move.
-std::string format_explanation(const Graph& graph, const Explanation& explanation, int most = 10);
+std::string format_explanation(const Graph& graph, const Explanation& explanation, int most = 10,
+                               std::size_t columns = kAnyWidth);
 
 }  // namespace lowtide::report

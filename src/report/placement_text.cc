@@ -58,7 +58,7 @@ std::string headline_of(const parallel::LayeredModel& model, const Cluster& clus
       format_bytes(best.most_memory_bytes));
 }
 
-std::string ranks_table(const PlacementReport& best) {
+std::string ranks_table(const PlacementReport& best, std::size_t columns) {
   Table table({"stage", "ranks", "units", "in flight", "memory", "of", "compute", "reruns",
                "communication", "update", "waiting"});
   for (const RankReport& ranks : best.ranks) {
@@ -68,7 +68,7 @@ std::string ranks_table(const PlacementReport& best) {
                seconds_text(ranks.rerun_seconds), seconds_text(ranks.communication_seconds),
                seconds_text(ranks.update_seconds), seconds_text(ranks.waiting_seconds)});
   }
-  return table.text();
+  return table.text(columns);
 }
 
 /// All groups of ranks, or of many the first ones and the last.
@@ -81,7 +81,7 @@ std::vector<const RankReport*> shown_ranks(const PlacementReport& best) {
   return shown;
 }
 
-std::string memory_table(const PlacementReport& best) {
+std::string memory_table(const PlacementReport& best, std::size_t columns) {
   const std::vector<const RankReport*> shown = shown_ranks(best);
   std::vector<std::string> header{"memory of a rank"};
   std::vector<std::string> names;
@@ -103,7 +103,7 @@ std::string memory_table(const PlacementReport& best) {
   std::vector<std::string> total{"all"};
   for (const RankReport* ranks : shown) total.push_back(format_bytes(ranks->memory_bytes));
   table.add(total);
-  return table.text();
+  return table.text(columns);
 }
 
 std::string plan_text(const ChosenPlan& chosen, const std::vector<std::string>& kinds) {
@@ -128,7 +128,7 @@ std::string plans_text(const PlacementReport& best, const std::vector<std::strin
   return text;
 }
 
-std::string others_table(const FoundPlacements& found) {
+std::string others_table(const FoundPlacements& found, std::size_t columns) {
   if (found.best.size() < 2) return "";
   Table table({"other widths", "step", "utilisation", "memory"});
   for (std::size_t i = 1; i < found.best.size(); ++i) {
@@ -136,16 +136,16 @@ std::string others_table(const FoundPlacements& found) {
     table.add({describe(other.placement), seconds_text(other.step_seconds),
                percent_text(other.flop_utilisation), format_bytes(other.most_memory_bytes)});
   }
-  return "\n" + table.text();
+  return "\n" + table.text(columns);
 }
 
-std::string misfits_table(const FoundPlacements& found) {
+std::string misfits_table(const FoundPlacements& found, std::size_t columns) {
   if (found.misfits.empty()) return "";
   Table table({"widths that do not fit", "memory that would do"});
   for (const parallel::Misfit& misfit : found.misfits) {
     table.add({describe(misfit.placement), format_bytes(misfit.smallest_memory_bytes)});
   }
-  return "\n" + table.text();
+  return "\n" + table.text(columns);
 }
 
 std::string bounds_text(const FoundPlacements& found) {
@@ -221,11 +221,12 @@ nlohmann::ordered_json report_json(const PlacementReport& report,
 }  // namespace
 
 std::string format_placements(const parallel::LayeredModel& model, const Cluster& cluster,
-                              const FoundPlacements& found) {
+                              const FoundPlacements& found, std::size_t columns) {
   const PlacementReport& best = found.best.front();
-  return fmt::format("{}\n{}\n{}\n{}{}{}{}", headline_of(model, cluster, found), ranks_table(best),
-                     memory_table(best), plans_text(best, model.kinds), others_table(found),
-                     misfits_table(found), bounds_text(found));
+  return fmt::format("{}\n{}\n{}\n{}{}{}{}", headline_of(model, cluster, found),
+                     ranks_table(best, columns), memory_table(best, columns),
+                     plans_text(best, model.kinds), others_table(found, columns),
+                     misfits_table(found, columns), bounds_text(found));
 }
 
 nlohmann::ordered_json placements_json(const parallel::LayeredModel& model, const Cluster& cluster,

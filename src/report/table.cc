@@ -6,10 +6,13 @@
 namespace lowtide::report {
 namespace {
 
-/// Counts characters, not bytes: continuation bytes of UTF-8 do not count.
-std::size_t width(const std::string& cell) {
-  return static_cast<std::size_t>(std::ranges::count_if(
-      cell, [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
+bool fits(const std::string& lines, std::size_t columns) {
+  for (std::size_t begin = 0; begin < lines.size();) {
+    const std::size_t end = lines.find('\n', begin);
+    if (width(std::string_view(lines).substr(begin, end - begin)) > columns) return false;
+    begin = end + 1;
+  }
+  return true;
 }
 
 }  // namespace
@@ -20,7 +23,28 @@ void Table::add(std::vector<std::string> row) {
   rows_.push_back(std::move(row));
 }
 
-std::string Table::text() const {
+std::string Table::text(std::size_t columns) const {
+  const std::string text = lines();
+  return fits(text, columns) ? text : paragraphs(columns);
+}
+
+/// Two columns are a name and what is so named, in the header too.
+std::string Table::paragraphs(std::size_t columns) const {
+  const std::vector<std::string>& header = rows_.front();
+  const bool are_pairs = header.size() == 2;
+  std::string text;
+  for (std::size_t row = are_pairs ? 0 : 1; row < rows_.size(); ++row) {
+    text += rows_[row].front() + "\n";
+    for (std::size_t i = 1; i < header.size(); ++i) {
+      const std::string& cell = rows_[row][i];
+      const bool has_name = !are_pairs && !header[i].empty();
+      if (!cell.empty()) text += "  " + (has_name ? header[i] + ": " : "") + cell + "\n";
+    }
+  }
+  return fold(text, columns, 2);
+}
+
+std::string Table::lines() const {
   std::vector<std::size_t> widths(aligns_.size());
   for (const auto& row : rows_) {
     for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], width(row[i]));

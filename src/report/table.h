@@ -4,6 +4,8 @@
 #include <utility>
 #include <vector>
 
+#include "report/fold.h"
+
 namespace lowtide::report {
 
 /// Columns of text for people, as wide as their widest cell, two spaces apart. The first column is
@@ -28,10 +30,15 @@ class Table {
   /// A row shorter than the header leaves its last cells empty; a longer one throws
   /// std::logic_error.
   void add(std::vector<std::string> row);
-  /// Each line ends with a newline and has no blanks before it.
-  std::string text() const;
+  /// Each line ends with a newline and has no blanks before it. Where the lines would be wider than
+  /// `columns`, each row is a paragraph: its first cell, and below it the others, named by the
+  /// header if there are several.
+  std::string text(std::size_t columns = kAnyWidth) const;
 
  private:
+  std::string lines() const;
+  std::string paragraphs(std::size_t columns) const;
+
   std::vector<std::vector<std::string>> rows_;
   std::vector<Align> aligns_;
 };

@@ -82,6 +82,8 @@ void describe(const Step& step, const Fitted& fitted, Bytes executor_bytes, Trai
   result.planned_peak_bytes = plan.peak_bytes + executor_bytes;
   result.arena_bytes = plan.layout->arena_bytes + executor_bytes;
   result.keep_all_peak_bytes = step.keep_all.peak_bytes;
+  result.memory = report::memory_curve(step.graph, plan, plan.strategy);
+  for (Bytes& bytes : result.memory.memory) bytes += executor_bytes;
   result.overhead = fitted.planned.overhead();
   if (plan.lower_bound) result.lower_bound_seconds = *plan.lower_bound * to_seconds;
   result.gap = fitted.planned.gap();

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "report/memory_plot.h"
 #include "strategy/strategy.h"
 #include "train/options.h"
 
@@ -50,6 +51,7 @@ struct TrainResult {
   Bytes arena_bytes = 0;
   Bytes measured_peak_bytes = 0;
   Bytes keep_all_peak_bytes = 0;
+  report::MemoryCurve memory;         ///< as planned, over one step
   Bytes outside_bytes = 0;            ///< served by the framework's allocator instead
   std::int64_t allocations = 0;       ///< requests that the executor served in the last step
   std::vector<std::string> overruns;  ///< each once

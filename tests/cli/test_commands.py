@@ -8,7 +8,7 @@ from conftest import BINARY, ROOT, TINY
 
 COMMANDS = ["train", "run", "graph", "profile", "plan", "verify", "certify", "compare", "frontier",
             "order", "layout", "strategies", "models", "devices", "estimate", "max-batch",
-            "max-length", "tune"]
+            "max-length", "tune", "completions"]
 PLAN_KEYS = {"cost", "overhead", "peak_bytes", "arena_bytes", "lower_bound", "gap", "seconds",
              "strategy", "budget_bytes", "status"}
 TRAIN_KEYS = {"budget_bytes", "planned_peak_bytes", "arena_bytes", "measured_peak_bytes",

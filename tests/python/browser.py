@@ -10,10 +10,11 @@ import subprocess
 import tempfile
 import time
 
-PROGRAM = next(filter(None, map(shutil.which, ("chromium-headless-shell", "chromium",
-                                               "chromium-browser", "google-chrome"))), None)
-WHY_NOT = ("no Chromium is installed: apt-get install chromium-headless-shell, as `make test` "
-           "does on Debian")
+from lowtide.doctor.programs import CHROMIUM
+
+PROGRAM = next(filter(None, map(shutil.which, CHROMIUM)), None)
+WHY_NOT = (f"no Chromium is installed: apt-get install {CHROMIUM[0]}, as `make test` does on "
+           f"Debian")
 _SECONDS = 60  # that a page may take: a machine may be busy
 
 

@@ -2,7 +2,10 @@
 
 import os
 import pathlib
+import signal
 import stat
+import subprocess
+import sys
 
 import lowtide
 import pytest
@@ -109,6 +112,29 @@ def test_refresh_plans_anew():
 def empty_cache(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     return tmp_path / "lowtide"
+
+
+def test_what_a_killed_process_left_is_removed_when_it_is_old(graph, empty_cache):
+    small, = plans_of(graph, "75%")
+    store_of(graph).keep(small)
+    folder = next((empty_cache / "plans").iterdir())
+    killed = subprocess.run([sys.executable, "-c", KILLED_WHILE_IT_WRITES, folder])
+    assert killed.returncode == -signal.SIGKILL
+    kept = set(folder.glob("*.json"))
+    partial, = set(folder.iterdir()) - kept
+    store_of(graph).note_search(7, 1.0)
+    assert partial.exists()  # as long as somebody may be writing it
+    os.utime(partial, (partial.stat().st_mtime - 7200,) * 2)
+    store_of(graph).note_search(7, 2.0)
+    assert set(folder.iterdir()) == kept | {folder / "searches"}
+
+
+KILLED_WHILE_IT_WRITES = """
+import os, pathlib, signal, sys
+from lowtide.pytorch.common import private_folder
+os.replace = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+private_folder.write_private([pathlib.Path(sys.argv[1])], "plan.json", "half of a pl")
+"""
 
 
 def test_plans_are_kept_for_their_owner_alone(graph, empty_cache):

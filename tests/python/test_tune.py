@@ -358,6 +358,19 @@ def test_the_command_prints_one_document(given, goal, tmp_path, monkeypatch, cap
     assert code == 0 and document["goal"] == goal and document["ranked"][0]["fits"]
 
 
+@pytest.mark.parametrize("option", ["--quiet", "-q"])
+def test_the_quiet_command_says_the_result_alone(option, tmp_path, monkeypatch, capsys):
+    write_maker(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    command = ["tune", "maker:make", "--budget", "1GiB", "--precisions", "none", "--time-limit",
+               "0.2"]
+    assert main(command) == 0
+    assert capsys.readouterr().err
+    assert main([*command, option]) == 0
+    said = capsys.readouterr()
+    assert "keeps every value" in said.out and not said.err
+
+
 def test_the_command_says_that_nothing_fits(tmp_path, monkeypatch, capsys):
     write_maker(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)

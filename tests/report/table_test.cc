@@ -30,6 +30,26 @@ TEST(Table, CountsCharactersNotBytes) {
   EXPECT_EQ(table.text(), "name  n\ncaf\xc3\xa9  1\n");
 }
 
+TEST(Table, RowsBecomeParagraphsWhereTheLinesAreTooWide) {
+  Table table({"budget", "peak", "status"});
+  table.add({"60%", "1.21 GiB", "feasible: needs 2 GiB"});
+  table.add({"keep-all", "", "optimal"});
+  EXPECT_EQ(table.text(20),
+            "60%\n"
+            "  peak: 1.21 GiB\n"
+            "  status: feasible:\n"
+            "    needs 2 GiB\n"
+            "keep-all\n"
+            "  status: optimal\n");
+  EXPECT_EQ(table.text(200), table.text());
+}
+
+TEST(Table, PairsHaveTheHeaderAmongThem) {
+  Table table({"steps done", "10 (complete)"}, Table::Align::left);
+  table.add({"strategy", "search (optimal)"});
+  EXPECT_EQ(table.text(20), "steps done\n  10 (complete)\nstrategy\n  search (optimal)\n");
+}
+
 TEST(Table, RefusesCellsWithoutAColumn) {
   Table table({"one"});
   EXPECT_THROW(table.add({"1", "2"}), std::logic_error);

@@ -41,6 +41,8 @@ def add_tune(commands):
                       help="a configuration of DeepSpeed that says what is allowed")
     tune.add_argument("--time-limit", metavar="SECONDS", type=float, default=10.0,
                       help="of planning, for each graph [10]")
+    tune.add_argument("-q", "--quiet", action="store_true",
+                      help="no progress; warnings, errors and the result stay")
     tune.add_argument("--json", action="store_true",
                       help="print one JSON document instead of a table")
     tune.set_defaults(run=_tune)
@@ -56,7 +58,7 @@ def _tune(options):
         model, inputs, options.budget, goal=options.goal, optimizer=options.optimizer,
         precisions=_names(options.precisions), stashes=_names(options.stashes),
         offload=options.offload, step_seconds=options.step_seconds, deepspeed=options.deepspeed,
-        time_limit=options.time_limit), f"a step of {options.source}")
+        time_limit=options.time_limit, verbose=not options.quiet), f"a step of {options.source}")
     print(found.to_json() if options.json else found)
     if found.best is None:
         raise lowtide.InfeasibleError("no combination fits: give a larger budget, or allow more "

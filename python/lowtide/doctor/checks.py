@@ -14,15 +14,15 @@ from .. import _core, format_bytes
 from ..built_for import TorchVersionError, check_torch, installed_torch
 from .finding import ABSENT, FAULT, OK, WARNING, Finding
 from .probe import probed
+from .programs import CHROMIUM
 
 _FOLDER = pathlib.Path(_core.__file__).parent
 _AGAIN = "build Lowtide again: docs/how-to/install.md"
 #: What only some uses need, by what they are: names of programs, and what to install.
 _PROGRAMS = {
     "Graphviz": (("dot",), "draws .dot files of lowtide.report: apt-get install graphviz"),
-    "Chromium": (("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome"),
-                 "opens pages in the tests, as any browser does for people: apt-get install "
-                 "chromium"),
+    "Chromium": (CHROMIUM, "opens pages in the tests, as any browser does for people: apt-get "
+                           "install chromium"),
 }
 _PACKAGES = {
     "plotly": "draws the page of lowtide.report: pip install \"lowtide[report]\"",

@@ -110,7 +110,7 @@ std::string speeds_text() {
   for (const auto& [medium, speed] : speeds) {
     table.add({medium, rate(speed.out), rate(speed.in), speed.shared ? "slower" : "yes"});
   }
-  return speeds.empty() ? "" : "\nCopies were measured to:\n" + table.text();
+  return speeds.empty() ? "" : "\nCopies were measured to:\n" + table.text(output_columns());
 }
 
 std::string text_of(const std::vector<Found>& devices) {
@@ -135,7 +135,8 @@ std::string text_of(const std::vector<Found>& devices) {
                fmt::format("{:g}", rates.flops(DType::bf16) / 1e12),
                fmt::format("{:g}", rates.bytes_per_second / 1e9)});
   }
-  return table.text() + notes + speeds_text() + "\nTimes are estimated for:\n" + known.text();
+  return table.text(output_columns()) + notes + speeds_text() + "\nTimes are estimated for:\n" +
+         known.text(output_columns());
 }
 
 int list_devices(bool json) {

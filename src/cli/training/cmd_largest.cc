@@ -41,6 +41,7 @@ struct LargestArguments {
   std::string extra = "any";
   std::string like;
   bool runs = true;
+  bool quiet = false;
   bool json = false;
 };
 
@@ -115,7 +116,7 @@ int find_largest(const LargestArguments& arguments, const Dimension& dimension) 
   planner::PlanningOptions planning{.seconds = kSearchSeconds};
   apply(arguments.planning, planning);
   train::TrainOptions options = options_of(arguments, dimension);
-  Progress progress;
+  Progress progress(arguments.quiet);
   const largest::Question question{
       .sizes = sizes_of(arguments, options.recipe, dimension),
       .what = dimension.what,
@@ -129,6 +130,7 @@ int find_largest(const LargestArguments& arguments, const Dimension& dimension) 
   options.memory.planning.budget.value = question.budget_bytes;
   const auto steps = steps_of(arguments, options, dimension, question.sizes, question.listener);
   const largest::Largest found = largest::largest_size(question, *steps);
+  progress.clear();
   if (arguments.json) {
     print_json(largest_json(options.recipe.model, question, found));
   } else {
@@ -173,6 +175,7 @@ Action define_largest(CLI::App& app, const Dimension& dimension, const std::stri
   add_planning_options(app, arguments->planning, kSearchSeconds);
   add_measurement_options(app, arguments->edits);
   add_like_option(app, arguments->like);
+  add_quiet_flag(app, arguments->quiet);
   add_json_flag(app, arguments->json);
   add_help(
       app,

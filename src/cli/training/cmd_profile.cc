@@ -23,6 +23,7 @@ struct ProfileArguments {
   std::string profile;
   int threads = 0;
   bool again = false;
+  bool quiet = false;
   bool json = false;
 };
 
@@ -40,13 +41,14 @@ int profile(const ProfileArguments& arguments) {
   require_can_write(arguments.output);
   const Graph graph = read_graph(arguments.graph);
   require_executable(graph, arguments.graph);
-  Progress progress;
+  Progress progress(arguments.quiet);
   const Control control(0, progress.messages());
   const train::Profiled profiled =
       train::profile_here(graph, arguments.profile, control,
                           arguments.again ? profile::Measure::again : profile::Measure::lacking);
   write_graph(profiled.graph, arguments.output);
   const KeepAll reference = keep_all_reference(profiled.graph);
+  progress.clear();
   if (arguments.json) {
     print_json({{"graph", graph.name()},
                 {"file", arguments.output},
@@ -85,6 +87,7 @@ Action define_profile(CLI::App& app) {
       ->type_name("N");
   app.add_flag("--measure-again", arguments->again,
                "Measure all ops once more and keep the smaller times");
+  add_quiet_flag(app, arguments->quiet);
   add_json_flag(app, arguments->json);
   add_help(
       app,

@@ -19,6 +19,7 @@ struct RunArguments {
   Edits<models::StepRecipe> recipe;
   Edits<planner::PlanningOptions> planning;
   Edits<train::TrainOptions> edits;
+  bool quiet = false;
   bool json = false;
 };
 
@@ -71,7 +72,7 @@ std::string pass_text(const train::TrainResult& r) {
   table.add({"batch", fmt::format("{} ({} predicted)", duration(r.step_seconds),
                                   duration(r.predicted_step_seconds))});
   if (r.bit_identical) table.add({"check", describe_comparison(r)});
-  return table.text();
+  return table.text(output_columns());
 }
 
 int run_model(const RunArguments& arguments) {
@@ -82,8 +83,9 @@ int run_model(const RunArguments& arguments) {
   apply(arguments.edits, options);
   require_model(options.recipe);
   require_used_disk(options.memory);
-  Progress progress;
+  Progress progress(arguments.quiet);
   const train::TrainResult result = train::infer(options, step_lines(progress));
+  progress.clear();
   if (arguments.json) {
     print_json(pass_json(result));
   } else {
@@ -116,6 +118,7 @@ Action define_run(CLI::App& app) {
   app.add_flag_callback(
       "--check", [&edits] { edits.push_back([](train::TrainOptions& o) { o.check = true; }); },
       "Run in full memory as well and compare the outputs bit for bit");
+  add_quiet_flag(app, arguments->quiet);
   add_json_flag(app, arguments->json);
   add_help(
       app,

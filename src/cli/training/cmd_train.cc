@@ -24,6 +24,7 @@ struct TrainArguments {
   Edits<planner::PlanningOptions> planning;
   Edits<train::TrainOptions> edits;
   std::string resume;
+  bool quiet = false;
   bool json = false;
 };
 
@@ -136,8 +137,9 @@ int exit_code(const train::TrainResult& result) {
 
 int train_model(const TrainArguments& arguments) {
   const train::TrainOptions options = options_from(arguments);
-  Progress progress;
+  Progress progress(arguments.quiet);
   const train::TrainResult result = train::train(options, step_lines(progress));
+  progress.clear();
   if (arguments.json) {
     print_json(to_json(result));
   } else {
@@ -163,6 +165,7 @@ Action define_train(CLI::App& app) {
       "--check", [&edits] { edits.push_back([](train::TrainOptions& o) { o.check = true; }); },
       "Run keep-all as well and compare losses, gradients, parameters, buffers and the "
       "generator bit for bit");
+  add_quiet_flag(app, arguments->quiet);
   add_json_flag(app, arguments->json);
   add_help(
       app,

@@ -30,6 +30,7 @@ struct TuneArguments {
   std::string goal = "fastest";
   std::optional<double> step_seconds;
   bool runs = true;
+  bool quiet = false;
   bool json = false;
 };
 
@@ -63,7 +64,7 @@ int tune_model(const TuneArguments& arguments) {
   // A number that was given stays.
   const bool may_divide =
       options.recipe.micro_batches == models::kAutomatic || options.recipe.micro_batches == 1;
-  Progress progress;
+  Progress progress(arguments.quiet);
   const train::Tuning found = train::tuned(options,
                                            {.goal = train::parse_tuning_goal(arguments.goal),
                                             .step_seconds = arguments.step_seconds,
@@ -72,6 +73,7 @@ int tune_model(const TuneArguments& arguments) {
                                             .disk = !options.memory.disk.empty(),
                                             .runs = arguments.runs ? 2 : 0},
                                            progress.messages());
+  progress.clear();
   if (arguments.json) {
     print_json(tuning_json(found, budget));
   } else {
@@ -111,6 +113,7 @@ Action define_tune(CLI::App& app) {
       ->group("Search");
   add_planning_options(app, arguments->planning, kPlanSeconds);
   add_measurement_options(app, arguments->edits);
+  add_quiet_flag(app, arguments->quiet);
   add_json_flag(app, arguments->json);
   add_help(app,
            "Plans a training step within the budget by every combination of precision, number of\n"

@@ -86,7 +86,7 @@ std::string largest_text(const std::string& model, const largest::Question& ques
   if (trial.error) table.add({"interpolated", error_text(*trial.error)});
   table.add({"sizes tried", fmt::format("{}, {} of planning", found.trials.size(),
                                         duration(found.planning_seconds))});
-  return table.text();
+  return table.text(output_columns());
 }
 
 nlohmann::json largest_json(const std::string& model, const largest::Question& question,

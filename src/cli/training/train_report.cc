@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "cli/memory_row.h"
 #include "cli/or_null.h"
 #include "cli/output.h"
 #include "report/table.h"
@@ -96,6 +97,7 @@ std::string describe(const train::TrainResult& r) {
   table.add({"planned peak, arena", fmt::format("{}, {}", format_bytes(r.planned_peak_bytes),
                                                 format_bytes(r.arena_bytes))});
   table.add({"keep-all peak", format_bytes(r.keep_all_peak_bytes)});
+  add_memory_row(table, r.memory, r.budget_bytes);
   table.add({"strategy", fmt::format("{} ({}), overhead {} predicted, gap {}, planned in {}",
                                      r.strategy, strategy::name(r.outcome), percent(r.overhead),
                                      percent(r.gap), duration(r.planning_seconds))});
@@ -110,7 +112,7 @@ std::string describe(const train::TrainResult& r) {
       {"process", fmt::format("{} at most, {} before the model", format_bytes(r.process_peak_bytes),
                               format_bytes(r.process_before_bytes))});
   if (r.keep_all_step_seconds) table.add({"check", describe_comparison(r)});
-  return table.text();
+  return table.text(output_columns());
 }
 
 }  // namespace lowtide::cli

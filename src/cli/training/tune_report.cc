@@ -69,7 +69,8 @@ std::string tuning_text(const train::Tuning& found, Bytes budget) {
                                  "{}\n",
                                  train_options(first))
                    : std::string("No combination fits.\n");
-  return fmt::format("within {}\n\n{}\n{}", format_bytes(budget), table.text(), end);
+  return fmt::format("within {}\n\n{}\n{}", format_bytes(budget), table.text(output_columns()),
+                     end);
 }
 
 nlohmann::json tuning_json(const train::Tuning& found, Bytes budget) {

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pathlib
 import stat
 import tempfile
+import time
 from collections.abc import Sequence
 
 _OWNERS = 0o700
+#: Begins the name of a file that is not yet written whole.
+_PARTIAL = ".partial-"
+#: After so many seconds nobody writes it any more: the process was killed.
+_OLD = 3600.0
 
 
 def is_private(folder: pathlib.Path) -> bool:
@@ -32,7 +38,8 @@ def write_private(folders: Sequence[pathlib.Path], name: str, text: str) -> None
         folder.mkdir(mode=_OWNERS, exist_ok=True)
         if not is_private(folder):
             raise PermissionError(f"another user may write in {folder}")
-    number, partial = tempfile.mkstemp(dir=folders[-1])  # for this user alone
+    _remove_old_partials(folders[-1])
+    number, partial = tempfile.mkstemp(prefix=_PARTIAL, dir=folders[-1])  # for this user alone
     try:
         with os.fdopen(number, "w", encoding="utf-8") as file:
             file.write(text)
@@ -40,3 +47,10 @@ def write_private(folders: Sequence[pathlib.Path], name: str, text: str) -> None
     except BaseException:
         os.unlink(partial)
         raise
+
+
+def _remove_old_partials(folder: pathlib.Path) -> None:
+    for partial in folder.glob(f"{_PARTIAL}*"):
+        with contextlib.suppress(OSError):  # another process removes it too
+            if time.time() - partial.lstat().st_mtime > _OLD:
+                partial.unlink()

@@ -1,0 +1,1 @@
+"""Whether Lowtide gets slower or needs more memory from one version to the next."""
