@@ -122,9 +122,8 @@ class Network {
 MomentBound moment_bound(const remat::StageGraph& graph, const PriceBound& bound,
                          const Control& control) {
   constexpr int kMostCuts = 40;
-  constexpr double kStep = 1.5;         // from a guess to where the slope turns
-  constexpr double kNear = 1e-9;        // of the cost of every op once
-  constexpr double kNanoseconds = 500;  // for each stage and cut
+  constexpr double kStep = 1.5;   // from a guess to where the slope turns
+  constexpr double kNear = 1e-9;  // of the cost of every op once
   const std::vector<double>& prices = bound.prices().each();
   const auto highest = std::ranges::max_element(prices);
   MomentBound best{graph.required_cost()};
@@ -137,7 +136,6 @@ MomentBound moment_bound(const remat::StageGraph& graph, const PriceBound& bound
   std::optional<Line> larger, smaller;
   for (int cut = 0; cut < kMostCuts && !control.should_stop(); ++cut) {
     const auto [line, least] = network.cheapest(price);
-    control.count(kNanoseconds * graph.num_stages());
     const double value = graph.required_cost() + least - price * room;
     if (value > best.value) best = {value, price, best.stage};
     const bool crosses = larger && smaller;

@@ -82,6 +82,7 @@ class Search {
 
   void raise_bound(double work, double share) {
     bounds::raise_in_rounds(bound_, work, request_.control, share_of_time(share));
+    if (work <= 0) return;
     const bounds::MomentBound now = bounds::moment_bound(graph_, bound_, share_of_time(share));
     if (now.value <= bound_.value() || (moment_ && now.value <= moment_->value)) return;
     moment_ = now;
