@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 
 #include "certify/digest.h"
 
@@ -53,15 +54,44 @@ certify::Certificate::Proof proof_of(const Graph& graph, const remat::StageGraph
   return proof;
 }
 
-certify::Certificate certificate_of(const Graph& graph, const remat::StageGraph& stages,
-                                    const PriceBound& bound, Bytes budget) {
+namespace {
+
+certify::Certificate::Proof proof_of(const Graph& graph, const remat::StageGraph& stages,
+                                     const MomentBound& bound) {
+  certify::Certificate::Cluster all;
+  for (int i = 0; i < bound.stage; ++i) {
+    const remat::Stage& stage = stages.stage(i);
+    if (stage.latest == i || stage.outputs.empty()) continue;
+    all.push_back({{stage.op}, {}});
+    for (int v : stage.outputs) all.back().values.push_back(stages.value(v).tensor);
+  }
+  return {{{priced_op(graph, stages, bound.stage), bound.price}}, {std::move(all)}};
+}
+
+certify::Certificate certificate_with(const Graph& graph, Bytes budget, double lower_bound,
+                                      certify::Certificate::Proof proof) {
   return {.graph = graph.name(),
           .num_ops = graph.num_ops(),
           .num_tensors = graph.num_tensors(),
           .digest = certify::digest(graph),
           .budget_bytes = budget,
-          .lower_bound = bound.value(),
-          .proof = proof_of(graph, stages, bound)};
+          .lower_bound = lower_bound,
+          .proof = std::move(proof)};
+}
+
+}  // namespace
+
+certify::Certificate certificate_of(const Graph& graph, const remat::StageGraph& stages,
+                                    const PriceBound& bound, Bytes budget) {
+  return certificate_with(graph, budget, bound.value(), proof_of(graph, stages, bound));
+}
+
+std::shared_ptr<const certify::Certificate> shared_certificate(const Graph& graph,
+                                                               const remat::StageGraph& stages,
+                                                               const MomentBound& bound,
+                                                               Bytes budget) {
+  return std::make_shared<const certify::Certificate>(
+      certificate_with(graph, budget, bound.value, proof_of(graph, stages, bound)));
 }
 
 std::shared_ptr<const certify::Certificate> shared_certificate(const Graph& graph,

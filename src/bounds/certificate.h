@@ -4,6 +4,7 @@
 #include <span>
 #include <vector>
 
+#include "bounds/moment_bound.h"
 #include "bounds/price_bound.h"
 #include "certify/certificate.h"
 
@@ -17,6 +18,12 @@ certify::Certificate certificate_of(const Graph& graph, const remat::StageGraph&
 std::shared_ptr<const certify::Certificate> shared_certificate(const Graph& graph,
                                                                const remat::StageGraph& stages,
                                                                const PriceBound& bound,
+                                                               Bytes budget);
+
+/// One price, and one cluster of all values.
+std::shared_ptr<const certify::Certificate> shared_certificate(const Graph& graph,
+                                                               const remat::StageGraph& stages,
+                                                               const MomentBound& bound,
                                                                Bytes budget);
 
 /// Per op, and then for the end: the price of a byte while it first runs.

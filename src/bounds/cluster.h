@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -29,19 +30,59 @@ struct Hold {
 class Cluster {
  public:
   static constexpr int kMostValues = SubsetTable::kMostValues;
+  /// A set of values of the cluster: bit k is the k-th output of its ops.
+  using Values = SubsetTable::Values;
+
+  /// Stages from one that makes or reads a value to the next. Spans follow each other.
+  struct Span {
+    int begin, end;
+  };
+
+  /// What the decisions depend on, apart from prices: clusters of equal layers have equal programs.
+  struct Program {
+    enum class Kind : std::uint8_t {
+      make,    ///< a first run: these values are held from now on
+      need,    ///< these values must be held
+      choose,  ///< held values, except these, may be dropped, and others made again
+      pay,     ///< held values, except these, are paid for over the span
+      close    ///< no later step needs these values
+    };
+    struct Step {
+      Kind kind;
+      Values values = 0;
+      int span = 0;
+      bool operator==(const Step&) const = default;
+    };
+    struct Run {
+      Values in, out;
+      int spans;  ///< the run may happen again at the begin of the first so many
+      double cost;
+      bool operator==(const Run&) const = default;
+    };
+
+    std::vector<double> bytes;  ///< per value
+    std::vector<Run> runs;      ///< per op
+    std::vector<Step> steps;
+
+    bool operator==(const Program&) const = default;
+    /// The least cost of reruns and of held bytes, at the price of a byte over each span.
+    /// `table` is working memory; its trace() has a solution, with a span as begin of each hold.
+    double solve(std::span<const double> prices, SubsetTable& table) const;
+  };
 
   /// `ops` in order, with at most kMostValues outputs in all.
   Cluster(const remat::StageGraph& graph, std::span<const BoundOp> ops);
-
-  /// Working memory of solve(), for reuse.
-  struct Scratch;
 
   /// The least cost of reruns and of held bytes at these prices. Appends the holds of a solution.
   /// `table` is reusable working memory, and counts the work.
   double solve(const remat::Prices& prices, SubsetTable& table, std::vector<Hold>& holds) const;
 
-  /// A set of values of the cluster: bit k is the k-th output of its ops.
-  using Values = SubsetTable::Values;
+  const std::shared_ptr<const Program>& program() const { return program_; }
+  /// Lets clusters whose programs are equal share one.
+  void share(std::shared_ptr<const Program> equal) { program_ = std::move(equal); }
+  const std::vector<Span>& spans() const { return spans_; }
+  /// Of a byte over each span.
+  std::vector<double> span_prices(const remat::Prices& prices) const;
 
   /// The cost still to pay, from just before the reruns of a stage on.
   struct Completion {
@@ -52,42 +93,25 @@ class Cluster {
   std::vector<Completion> completions(const remat::Prices& prices, int num_stages) const;
 
  private:
-  enum class Kind : std::uint8_t {
-    make,    ///< a first run: these values are held from now on
-    need,    ///< these values must be held
-    choose,  ///< held values, except these, may be dropped, and others made again
-    pay,     ///< held values, except these, are paid for over [begin, end)
-    close    ///< no later step needs these values
-  };
-  struct Step {
-    Kind kind;
-    Values values = 0;
-    int begin = 0;  ///< stages
-    int end = 0;
-  };
-  struct Run {
-    Values in, out;
-    int deadline;
-    double cost;
-  };
+  using Kind = Program::Kind;
+  using Step = Program::Step;
 
   std::vector<int> touching_stages(const remat::StageGraph& graph,
                                    std::span<const BoundOp> ops) const;
   Values subset(std::span<const int> values) const;
   Values read_by(const remat::StageGraph& graph, int stage) const;
-  Values useful_after(const remat::StageGraph& graph, int stage) const;
-  void add_gap(const remat::StageGraph& graph, int before, int after);
-  void add_first_run(const remat::StageGraph& graph, int stage);
-  void choose(const Step& step, bool after_price, double price, SubsetTable& table) const;
+  Values useful_after(const remat::StageGraph& graph, int stage, const Program& program) const;
+  void add_gap(const remat::StageGraph& graph, int before, int after, Program& program);
+  void add_first_run(const remat::StageGraph& graph, int stage, Program& program);
+  int add_span(int begin, int end);
   std::vector<Values> open_before_steps() const;
   void take_back(const Step& step, Values open, double price, std::vector<double>& least) const;
   void choose_back(const Step& step, Values open, std::vector<double>& least) const;
   void pay_back(Values open, Values given, double price, std::vector<double>& least) const;
 
   std::vector<int> values_;
-  std::vector<double> bytes_;  // per value
-  std::vector<Run> runs_;      // per op
-  std::vector<Step> steps_;
+  std::vector<Span> spans_;
+  std::shared_ptr<const Program> program_;
 };
 
 }  // namespace lowtide::bounds

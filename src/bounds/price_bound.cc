@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/time_share.h"
+#include "bounds/alike.h"
 #include "bounds/cost.h"
 
 namespace lowtide::bounds {
@@ -16,6 +17,9 @@ namespace {
 
 /// Values below this share of the largest are held for free.
 constexpr double kTinyShare = 1e-3;
+
+/// To tell whether a cluster is like another one, and to take over its solution.
+constexpr double kWorkPerSpan = 4;
 
 /// Per stage: the least loss of cuts up to one before it.
 struct CutChoice {
@@ -174,6 +178,7 @@ void PriceBound::group(int cluster_values, Gluing gluing) {
     clusters_.emplace_back(graph_, std::span(ops).subspan(begin, end - begin));
     grouping->cuts.push_back(begin);
   }
+  share_programs(clusters_);
 }
 
 std::vector<std::vector<BoundOp>> PriceBound::clusters() const {
@@ -187,19 +192,46 @@ std::vector<std::vector<BoundOp>> PriceBound::clusters() const {
   return clusters;
 }
 
+PriceBound::Solved PriceBound::solve(const Cluster& cluster, const remat::Prices& prices) const {
+  const Cluster::Program& program = *cluster.program();
+  Solved solved{program.solve(cluster.span_prices(prices), table_),
+                std::vector<double>(cluster.spans().size())};
+  table_.trace([&](int value, int span, int, bool is_given) {
+    other_work_ += 1;
+    if (!is_given) solved.held[span] += program.bytes[value];
+  });
+  return solved;
+}
+
+/// Of clusters that are solved together with the first of their kind.
+double PriceBound::work_of_copies(const Kinds& kinds) const {
+  double work = 0;
+  for (std::size_t c = 0; c < clusters_.size(); ++c) {
+    const bool is_first = kinds.first[kinds.of[c]] == static_cast<int>(c);
+    work += is_first ? 0 : kWorkPerSpan * static_cast<double>(clusters_[c].spans().size());
+  }
+  return work;
+}
+
 /// The bound at these prices, and its slope per price: bytes held minus room.
 double PriceBound::evaluate(const std::vector<double>& price, std::vector<double>& slope) const {
   const remat::Prices prices(price);
   double bound = graph_.required_cost();
-  std::vector<Hold> holds;
-  for (const Cluster& cluster : clusters_) bound += cluster.solve(prices, table_, holds);
-  other_work_ += static_cast<double>(price.size() + holds.size());
+  other_work_ += static_cast<double>(price.size());
+  const Kinds kinds = kinds_at(clusters_, prices);
+  std::vector<Solved> solved;
+  for (int c : kinds.first) solved.push_back(solve(clusters_[c], prices));
   std::vector<double> change(price.size() + 1);
-  for (const Hold& hold : holds) {
-    if (hold.free) continue;
-    change[hold.begin] += static_cast<double>(graph_.value(hold.value).bytes);
-    change[hold.end] -= static_cast<double>(graph_.value(hold.value).bytes);
+  for (std::size_t c = 0; c < clusters_.size(); ++c) {
+    const auto& [cost, held] = solved[kinds.of[c]];
+    bound += cost;
+    for (std::size_t i = 0; i < held.size(); ++i) {
+      const auto [begin, end] = clusters_[c].spans()[i];
+      change[begin] += held[i];
+      change[end] -= held[i];
+    }
   }
+  other_work_ += work_of_copies(kinds);
   double held = 0;
   for (std::size_t t = 0; t < price.size(); ++t) {
     held += change[t];
@@ -212,14 +244,15 @@ double PriceBound::evaluate(const std::vector<double>& price, std::vector<double
 /// Subsets that evaluate() visits at the latest prices; estimated from a sample of clusters.
 double PriceBound::work_of_round() const {
   constexpr std::size_t kSample = 64;
-  const std::size_t step = 1 + clusters_.size() / kSample;
-  std::vector<Hold> holds;
-  const double before = table_.work();
-  for (std::size_t i = 0; i < clusters_.size(); i += step) {
-    clusters_[i].solve(latest_prices(), table_, holds);
+  const Kinds kinds = kinds_at(clusters_, latest_prices());
+  const std::size_t step = 1 + kinds.first.size() / kSample;
+  const double before = spent();
+  for (std::size_t i = 0; i < kinds.first.size(); i += step) {
+    solve(clusters_[kinds.first[i]], latest_prices());
   }
-  const double sampled = table_.work() - before + static_cast<double>(holds.size());
-  return static_cast<double>(graph_.num_stages()) + static_cast<double>(step) * sampled;
+  const double sampled = spent() - before;
+  return static_cast<double>(graph_.num_stages()) + work_of_copies(kinds) +
+         static_cast<double>(step) * sampled;
 }
 
 /// Of many stages: those that have a price, and in each of some equal parts, twice as many each

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/control.h"
+#include "bounds/alike.h"
 #include "bounds/cluster.h"
 
 namespace lowtide::bounds {
@@ -63,12 +64,20 @@ class PriceBound {
     std::vector<int> cuts;  ///< per cluster: index of its first op among the contracted ones
   };
 
+  /// A cluster's least cost, and per span the bytes that it holds beyond the needs of stages.
+  struct Solved {
+    double cost;
+    std::vector<double> held;
+  };
+
   void fill_room(Bytes budget);
   void decide();
   std::vector<double> crossing_loss() const;
   void group(int cluster_values, Gluing gluing);
   double spent() const { return table_.work() + other_work_; }
   const remat::Prices& latest_prices() const { return start_ ? *start_ : best_prices_; }
+  Solved solve(const Cluster& cluster, const remat::Prices& prices) const;
+  double work_of_copies(const Kinds& kinds) const;
   double work_of_round() const;
   void choose_active(const std::vector<double>& price, const std::vector<double>& slope);
   double evaluate(const std::vector<double>& price, std::vector<double>& slope) const;

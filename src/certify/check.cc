@@ -10,6 +10,7 @@
 #include "certify/cluster_cost.h"
 #include "certify/digest.h"
 #include "certify/flaw.h"
+#include "certify/moment_cost.h"
 #include "certify/price_sums.h"
 #include "certify/relaxed.h"
 #include "certify/sequence.h"
@@ -56,24 +57,36 @@ std::vector<double> prices_of(const Stages& stages, const Certificate::Proof& pr
   return prices;
 }
 
-/// Checks that clusters are disjoint and small, and that their reruns are valid.
+/// The only stage that has a price; kNone when several have one, or none.
+int only_priced(const std::vector<double>& prices) {
+  const auto has_price = [](double price) { return price > 0; };
+  if (std::ranges::count_if(prices, has_price) != 1) return kNone;
+  return static_cast<int>(std::ranges::find_if(prices, has_price) - prices.begin());
+}
+
+bool is_large(const Certificate::Cluster& cluster) {
+  std::size_t values = 0;
+  for (const Certificate::Rerun& rerun : cluster) values += rerun.values.size();
+  return values > kMostClusterValues;
+}
+
+/// Checks that clusters are disjoint, and small if they must be, and that their reruns are valid.
 class ClusterCheck {
  public:
-  ClusterCheck(const Graph& graph, const Stages& stages)
+  ClusterCheck(const Graph& graph, const Stages& stages, bool any_size)
       : graph_(graph),
         stages_(stages),
+        any_size_(any_size),
         op_taken_(graph.ops().size()),
         value_taken_(graph.tensors().size()) {}
 
   void check(const Certificate::Cluster& cluster) {
-    std::size_t values = 0;
-    for (const Certificate::Rerun& rerun : cluster) {
-      values += rerun.values.size();
-      if (values > kMostClusterValues) {
-        refuse(Flaw::cluster_too_large, "a cluster has more than {} values", kMostClusterValues);
-      }
-      check(rerun);
+    if (is_large(cluster) && !any_size_) {
+      refuse(Flaw::cluster_too_large,
+             "a cluster has more than {} values, and not exactly one op has a price",
+             kMostClusterValues);
     }
+    for (const Certificate::Rerun& rerun : cluster) check(rerun);
   }
 
  private:
@@ -138,6 +151,7 @@ class ClusterCheck {
 
   const Graph& graph_;
   const Stages& stages_;
+  const bool any_size_;
   std::vector<bool> op_taken_;
   std::vector<bool> value_taken_;
 };
@@ -164,15 +178,18 @@ class SafeSum {
 /// the prices, minus the price of the bytes that each stage leaves in the budget.
 double bound_at(const Graph& graph, const Stages& stages, Bytes budget,
                 const Certificate::Proof& proof) {
-  const PriceSums prices(prices_of(stages, proof));
+  const std::vector<double> each = prices_of(stages, proof);
+  const PriceSums prices(each);
+  const int only = only_priced(each);
   SafeSum sum;
   const double rounding =
       static_cast<double>(graph.num_ops()) * std::numeric_limits<double>::epsilon();
   sum.add(stages.cost * (1 - rounding));
-  ClusterCheck check(graph, stages);
+  ClusterCheck check(graph, stages, only != kNone);
   for (const Certificate::Cluster& cluster : proof.clusters) {
     check.check(cluster);
-    sum.add(ClusterCost(graph, stages, cluster).least(prices));
+    sum.add(is_large(cluster) ? moment_cost(graph, stages, cluster, only, prices.at(only))
+                              : ClusterCost(graph, stages, cluster).least(prices));
   }
   for (int t = 0; t <= stages.end(); ++t) {
     const Bytes room = budget - stages.needs[t];

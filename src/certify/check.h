@@ -18,7 +18,7 @@ enum class Flaw : std::uint8_t {
   runs_once,          ///< a rerun of an op that may not run again, or that is not needed
   not_its_value,      ///< a value of a rerun that its op does not make
   overlap,            ///< an op or a value is in two reruns
-  cluster_too_large,  ///< too many values in a cluster to check in reasonable time
+  cluster_too_large,  ///< too many values in a cluster to check, where several ops have a price
   bad_glue,           ///< ops are joined, but holding the value between them may cost less
   bad_split,          ///< the cases of a value leave plans out or do not exist
   bound_too_high,     ///< the claim exceeds the proved bound
@@ -36,7 +36,7 @@ struct Refused {
   std::string message;  ///< with the names of ops and tensors
 };
 
-/// Most values of a cluster.
+/// Most values of a cluster, where several ops have a price.
 inline constexpr std::size_t kMostClusterValues = 14;
 
 /// The bound that the prices and clusters of a certificate prove, whatever its claim: no plan of

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -10,6 +11,11 @@ class MaxFlow {
  public:
   /// Too large for an edge of a minimum cut; sums of many still fit in 64 bits.
   static constexpr std::int64_t kUnlimited = std::int64_t{1} << 50;
+
+  /// The largest capacity of so many edges whose sum is sure to fit.
+  static constexpr std::int64_t most_of(std::int64_t edges) {
+    return std::min(kUnlimited, (std::int64_t{1} << 60) / std::max<std::int64_t>(1, edges));
+  }
 
   explicit MaxFlow(int nodes) : edges_of_(nodes) {}
 

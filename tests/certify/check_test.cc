@@ -5,6 +5,8 @@
 #include <functional>
 #include <limits>
 
+#include "bounds/certificate.h"
+#include "bounds/price_bound.h"
 #include "certify/accept.h"
 #include "certify/digest.h"
 #include "plan/in_place.h"
@@ -38,6 +40,21 @@ const Case& chain_case() {
     Graph graph = chain_graph(12);
     const planner::Planned planned = searched(graph, share_of_peak(graph, 0.7));
     return Case{std::move(graph), planned.plan.value(), *planned.certificate};
+  }();
+  return made;
+}
+
+/// The same with the proof by clusters, which has several prices.
+const Case& clusters_case() {
+  static const Case made = [] {
+    Case of_clusters = chain_case();
+    const Graph& graph = of_clusters.graph;
+    const remat::StageGraph stages(graph);
+    const Bytes budget = of_clusters.certificate.budget_bytes;
+    bounds::PriceBound bound(stages, budget);
+    bounds::raise_in_rounds(bound, 3e5, Control(), Control());
+    of_clusters.certificate = bounds::certificate_of(graph, stages, bound, budget);
+    return of_clusters;
   }();
   return made;
 }
@@ -138,7 +155,8 @@ TEST(Certify, AcceptsWhatSearchWritesWhereViewOpsTakeMemory) {
 
 using Change = std::function<void(Case&)>;
 
-void expect_refusal(certify::Flaw flaw, const Change& change, const Case& good = chain_case()) {
+void expect_refusal(certify::Flaw flaw, const Change& change,
+                    const Case& good = clusters_case()) {
   Case changed = good;
   change(changed);
   EXPECT_TRUE(
@@ -175,7 +193,7 @@ void make_any_order(Case& c) {
 }
 
 TEST(Certify, AcceptsAChainOfPricedOps) {
-  Case changed = chain_case();
+  Case changed = clusters_case();
   make_any_order(changed);
   ASSERT_GT(changed.certificate.chain->size(), 1u);
   const auto verdict = certify::certify(changed.graph, changed.plan, changed.certificate);

@@ -52,7 +52,7 @@ TEST(Phases, OrderReorderingAndAnnealingMakePlansCheaper) {
 TEST(Phases, StartsAndSpareRoomMakePlansCheaperAndTheBoundIsHigher) {
   const Phases phases("torch-densenet121", 0.65, 1.5);
   EXPECT_GT(phases.more_without({{"starts", "off"}}), 0.3);
-  EXPECT_GT(phases.more_without({{"spare-room", "off"}}), 0.02);
+  EXPECT_GT(phases.more_without({{"spare-room", "off"}}), 0.01);
   EXPECT_GT(phases.bound_less_without({{"bound", 0}}), 0.5);
 }
 

@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <functional>
 #include <iterator>
+#include <optional>
 
 #include "base/time_share.h"
 #include "bounds/certificate.h"
+#include "bounds/moment_bound.h"
 #include "plan/lower.h"
 #include "remat/stage_graph.h"
 #include "strategy/answer.h"
@@ -73,11 +75,18 @@ class Search {
   void raise_bound() {
     if (!request_.prices.empty()) {
       bound_.start_from(bounds::stage_prices(graph_, request_.prices));
-      bounds::raise_in_rounds(bound_, effort_.bound_work, request_.control, share_of_time(0.1));
-      return;
+      return raise_bound(effort_.bound_work, 0.1);
     }
-    bounds::raise_in_rounds(bound_, effort_.bound_work, request_.control,
-                            share_of_time(is_hurried() ? 0.5 : 0.3));
+    raise_bound(effort_.bound_work, is_hurried() ? 0.5 : 0.3);
+  }
+
+  void raise_bound(double work, double share) {
+    bounds::raise_in_rounds(bound_, work, request_.control, share_of_time(share));
+    if (work <= 0) return;
+    const bounds::MomentBound now = bounds::moment_bound(graph_, bound_, share_of_time(share));
+    if (now.value <= bound_.value() || (moment_ && now.value <= moment_->value)) return;
+    moment_ = now;
+    report(fmt::format("bound {:.3f}% with one price", percent(now.value)));
   }
 
   /// Adapts the earlier answer to the budget, at low temperatures, so that it stays about as good.
@@ -113,8 +122,7 @@ class Search {
   /// optimality.
   void glance() {
     constexpr std::int64_t kPart = 100;
-    bounds::raise_in_rounds(bound_, effort_.bound_work / kPart, request_.control,
-                            share_of_time(0.1));
+    raise_bound(effort_.bound_work / kPart, 0.1);
     moves_ = effort_.moves / kPart;
     anneal();
     prove_by_sets(effort_.states / kPart);
@@ -243,7 +251,9 @@ class Search {
       decision.bound_model = "stages";
     }
     decision.certificate =
-        bounds::shared_certificate(request_.graph, graph_, bound_, request_.budget_bytes);
+        moment_ && moment_->value > bound_.value()
+            ? bounds::shared_certificate(request_.graph, graph_, *moment_, request_.budget_bytes)
+            : bounds::shared_certificate(request_.graph, graph_, bound_, request_.budget_bytes);
     return decision;
   }
 
@@ -293,7 +303,9 @@ class Search {
     constexpr double kSecondsPerStage = 1e-3;
     return !has_seconds(request_, graph_, kSecondsPerStage);
   }
-  double lower_bound() const { return std::max(bound_.value(), proved_); }
+  double lower_bound() const {
+    return std::max({bound_.value(), proved_, moment_ ? moment_->value : 0});
+  }
   /// Whether this search only adapts an earlier answer.
   bool goes_on() const { return !request_.start.empty(); }
   /// Whether the search can gain nothing more; ignores views that run again.
@@ -310,6 +322,7 @@ class Search {
   const PlanRequest& request_;
   remat::StageGraph graph_;
   bounds::PriceBound bound_;
+  std::optional<bounds::MomentBound> moment_;  // where it was higher
   SearchEffort effort_;
   std::vector<OpId> best_;
   std::vector<Annealer::Found> others_;
