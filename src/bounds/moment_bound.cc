@@ -37,8 +37,8 @@ class Network {
 
   /// The cheapest choice at the price, and its cost, rounded down.
   std::pair<Line, double> cheapest(double price) const {
-    // Rounding capacities down lowers the cut by at most one unit for each edge, one part in 2^50 of
-    // the cost of every op once.
+    // Rounding capacities down lowers the cut by at most one unit for each edge, one part in 2^50
+    // of the cost of every op once.
     const double scale = static_cast<double>(solver::MaxFlow::kUnlimited) / graph_.required_cost();
     const auto capacity = [&](double cost) {
       const auto most = static_cast<double>(solver::MaxFlow::most_of(nodes_));
@@ -52,8 +52,8 @@ class Network {
       flow.add_edge(node, op_node_[graph_.value(v).producer], capacity(price * bytes(v)));
     }
     for (int i : ops_) {
-      flow.add_edge(op_node_[i], kSink, may_rerun(i) ? capacity(graph_.stage(i).cost)
-                                                     : solver::MaxFlow::kUnlimited);
+      flow.add_edge(op_node_[i], kSink,
+                    may_rerun(i) ? capacity(graph_.stage(i).cost) : solver::MaxFlow::kUnlimited);
       if (!may_rerun(i)) continue;
       for (int v : graph_.stage(i).inputs) {
         if (is_choice(v)) flow.add_edge(op_node_[i], value_node_[v], solver::MaxFlow::kUnlimited);

@@ -11,9 +11,10 @@ void MaxFlow::add_edge(int from, int to, std::int64_t capacity) {
   edges_.push_back({from, 0});
 }
 
-std::int64_t MaxFlow::run(int source, int sink) {
+std::int64_t MaxFlow::run(int source, int sink, std::int64_t most_steps) {
+  steps_left_ = most_steps;
   std::int64_t flow = 0;
-  while (find_levels(source, sink)) {
+  while (steps_left_ > 0 && find_levels(source, sink)) {
     next_.assign(edges_of_.size(), 0);
     while (const std::int64_t pushed = push_path(source, sink)) flow += pushed;
   }
@@ -25,6 +26,7 @@ bool MaxFlow::find_levels(int source, int sink) {
   level_[source] = 0;
   std::vector<int> queue{source};
   for (std::size_t at = 0; at < queue.size(); ++at) {
+    steps_left_ -= static_cast<std::int64_t>(edges_of_[queue[at]].size());
     for (int e : edges_of_[queue[at]]) {
       if (edges_[e].left <= 0 || level_[edges_[e].to] >= 0) continue;
       level_[edges_[e].to] = level_[queue[at]] + 1;
@@ -39,6 +41,7 @@ std::int64_t MaxFlow::push_path(int source, int sink) {
   path_.clear();
   int node = source;
   while (node != sink) {
+    if (--steps_left_ < 0) return 0;
     if (next_[node] == edges_of_[node].size()) {
       if (path_.empty()) return 0;
       node = edges_[path_.back() ^ 1].to;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 namespace lowtide::solver {
@@ -20,8 +21,10 @@ class MaxFlow {
   explicit MaxFlow(int nodes) : edges_of_(nodes) {}
 
   void add_edge(int from, int to, std::int64_t capacity);
-  /// Returns the flow, which is the capacity of a minimum cut. Call it once.
-  std::int64_t run(int source, int sink);
+  /// Returns the flow, which is the capacity of a minimum cut. After `most_steps` looks at an edge it
+  /// returns what flows so far, which is no more than that. Call it once.
+  std::int64_t run(int source, int sink,
+                   std::int64_t most_steps = std::numeric_limits<std::int64_t>::max());
   /// After run(): the nodes on the sink's side of the minimum cut that is nearest to the sink.
   std::vector<bool> sink_side(int sink) const;
 
@@ -39,6 +42,7 @@ class MaxFlow {
   std::vector<int> level_;
   std::vector<std::size_t> next_;  // per node: the edge to try next
   std::vector<int> path_;
+  std::int64_t steps_left_ = 0;
 };
 
 }  // namespace lowtide::solver

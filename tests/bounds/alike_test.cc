@@ -54,7 +54,8 @@ TEST(Alike, ClustersOfOneKindHaveEqualSolutions) {
       return std::pair(cost, holds.size());
     };
     for (int c = 0; c < static_cast<int>(clusters.size()); ++c) {
-      const int first = kinds.first[static_cast<std::size_t>(kinds.of[static_cast<std::size_t>(c)])];
+      const int first =
+          kinds.first[static_cast<std::size_t>(kinds.of[static_cast<std::size_t>(c)])];
       EXPECT_EQ(solved(c), solved(first));
       copies += c != first;
     }
