@@ -116,7 +116,7 @@ def ranked_with_one_that_takes_more(rank, budget):
     """Rank 1 measures more than the budget of copies on each rank."""
     before = mesh_search.measured
 
-    def too_much(model, inputs, budget, combination, settings, updates):
+    def too_much(model, inputs, budget, combination, settings, updates, steps):
         is_over = rank == 1 and combination.sharding == "none"
         return trial.Measured(1.0, budget + is_over, budget)
 
@@ -164,8 +164,8 @@ def test_what_is_not_for_a_mesh_is_refused(ranks):
 
 def layers_of(size):
     torch.manual_seed(0)
-    return torch.nn.Sequential(torch.nn.Linear(64, 256), torch.nn.Tanh(),
-                               torch.nn.Linear(256, 8)), torch.randn(size, 64)
+    layers = [layer for _ in range(5) for layer in (torch.nn.Linear(128, 128), torch.nn.Tanh())]
+    return torch.nn.Sequential(*layers), torch.randn(size, 64, 128)
 
 
 def largest_batch(rank, budget):
@@ -193,12 +193,12 @@ def fits(rank, size, sharding, budget):
 
 
 def test_the_largest_batch_of_both_ranks(ranks):
-    budget = 600_000
+    budget = 1_700_000
     (ranking, asked), other = ranks.run(largest_batch, budget)
     assert ranking == other[0] and asked == other[1]
     sizes = {sharding: size for sharding, size, _ in ranking}
     (sharding, largest, run), _ = ranking
-    assert sharding == "full" and largest > sizes["none"] > 1
+    assert sharding == "full" and largest > sizes["none"] >= 1, ranking
     assert run.is_within and asked[-1] == largest
     assert ranks.run(fits, largest, "full", budget) == [True, True]
     assert ranks.run(fits, largest + 1, "full", budget) == [False, False]

@@ -109,11 +109,11 @@ class MeshSearch:
         except InfeasibleError as error:
             return not_fitting(combination, error)
 
-    def measured(self, budget: int, found: Found, updates: bool) -> Measured:
+    def measured(self, budget: int, found: Found, updates: bool, steps: int = 3) -> Measured:
         """Of the rank that takes the most, of the slowest one."""
         with self._copied() as (model, settings):
             run = measured(model, self._inputs, budget, found.combination,
-                           {**settings, "mesh": self._ranks.mesh}, updates)
+                           {**settings, "mesh": self._ranks.mesh}, updates, steps)
         label = found.combination.label
         peak, nanoseconds = self._group.largest("compare runs", label, run.peak,
                                                 int(run.seconds * _NANOSECONDS))

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from ... import InfeasibleError
+from ... import InfeasibleError, format_bytes
 from ..common.inputs import device_of
 from ..largest_size import LargestSize, SizeTried
 from ..max_batch import LARGEST, step_of_size
@@ -19,8 +19,7 @@ from .trial import Found, Measured, not_fitting
 
 class MeshSizeSearch:
     """Of a function that gives a module and this rank's inputs for a size. All ranks try the same
-    sizes: whether one has a plan, and what it needs, is agreed on by all. The largest of the best
-    combination is run by ``measured``."""
+    sizes: whether one has a plan, what it needs and what it took when it ran is agreed on by all."""
 
     #: A larger size is the goal, not a batch in parts.
     rows: int | None = None
@@ -40,11 +39,15 @@ class MeshSizeSearch:
         fitting: dict[int, Found] = {}
 
         def try_size(size: int) -> SizeTried:
-            found = self._search(size).planned(budget, combination)
+            search = self._search(size)
+            found = search.planned(budget, combination)
             if not found.fits:
                 error = InfeasibleError(found.reason)
                 error.smallest_budget = found.peak  # type: ignore[attr-defined]
                 raise error
+            run = search.measured(budget, found, updates=False, steps=1)
+            if not run.is_within:
+                raise InfeasibleError(f"a step took {format_bytes(run.peak)}")
             fitting[size] = dataclasses.replace(found, size=size)
             return SizeTried(budget, found.least_bytes, found.reason)
 

@@ -107,7 +107,12 @@ def room_in_micro_batch(budget: int, parameters: Iterable[torch.Tensor],
 def not_fitting(combination: Combination, error: InfeasibleError) -> Found:
     """What the error says of it."""
     needed = getattr(error, "smallest_budget", None)
-    return Found(combination, None, needed, str(error).split(". ")[0].splitlines()[0])
+    return Found(combination, None, needed, first_sentence(error))
+
+
+def first_sentence(error: Exception) -> str:
+    """What fits in a table."""
+    return (str(error).split(". ")[0].splitlines() or [type(error).__name__])[0]
 
 
 def found_of(session: Session, combination: Combination, size: int | None = None) -> Found:

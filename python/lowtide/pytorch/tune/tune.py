@@ -22,7 +22,7 @@ from .deepspeed import from_deepspeed
 from .mesh_search import MeshSearch, TuningRanks
 from .mesh_size_search import MeshSizeSearch
 from .searches import SizeSearch, StepSearch, TuningSearch
-from .trial import Found
+from .trial import Found, first_sentence
 from .tuned import SIZES, Tuned
 
 if TYPE_CHECKING:
@@ -201,7 +201,7 @@ def _planned(search: TuningSearch, budget: int, combination: Combination,
     except InputError as error:
         if is_first:
             raise
-        return Found(combination, None, None, f"refused: {error}")
+        return Found(combination, None, None, f"refused: {first_sentence(error)}")
 
 
 def _rank(found: Found, goal: str, step_seconds: float | None) -> tuple:
@@ -255,7 +255,7 @@ class _Proof:
         try:
             run = self._search.measured(self._budget, found, updates)
         except Error as error:
-            return self._refuted(found, f"planned, but it fails: {error}")
+            return self._refuted(found, f"planned, but it fails: {first_sentence(error)}")
         if not run.is_within:
             return self._refuted(found, f"planned, but a step took {format_bytes(run.peak)}")
         self._tell(f"{found.combination.label}: {run.seconds:.3g} s, run within "
