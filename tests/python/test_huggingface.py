@@ -126,8 +126,9 @@ def test_the_callback_beside_other_options(huggingface, options, tmp_path):
 def test_the_trainers_compilation_has_no_effect_and_a_warning_says_so(huggingface, tmp_path):
     _, eager = train(gpt2("sdpa"), tmp_path)
     with pytest.warns(UserWarning, match="torch_compile=True has no effect"):
-        _, log = train(gpt2("sdpa"), tmp_path, torch_compile=True, torch_compile_backend="aot_eager",
-                       callbacks=[huggingface.MemoryBudget(None, time_limit=0.3, verbose=False)])
+        _, log = train(gpt2("sdpa"), tmp_path,
+                       [huggingface.MemoryBudget(None, time_limit=0.3, verbose=False)],
+                       torch_compile=True, torch_compile_backend="aot_eager")
     assert losses(log) == losses(eager)
 
 

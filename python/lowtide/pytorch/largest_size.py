@@ -23,8 +23,8 @@ class SizeTried:
 
 
 class LargestSize:
-    """``try_size(size)`` raises InfeasibleError for what does not fit. ``largest``: the largest size
-    that fits. ``too_large``: the smallest that does not. ``reason``: why it does not."""
+    """``try_size(size)`` raises InfeasibleError for what does not fit. ``largest``: the largest
+    size that fits. ``too_large``: the smallest that does not. ``reason``: why it does not."""
 
     def __init__(self, try_size: Callable[[int], SizeTried], report: Callable[[str], None] | None):
         self._try_size, self._report = try_size, report

@@ -19,7 +19,7 @@ from .trial import Found, Measured, not_fitting
 
 class MeshSizeSearch:
     """Of a function that gives a module and this rank's inputs for a size. All ranks try the same
-    sizes: whether one has a plan, what it needs and what it took when it ran is agreed on by all."""
+    sizes: whether one has a plan, what it needs and what it took are agreed on by all."""
 
     #: A larger size is the goal, not a batch in parts.
     rows: int | None = None
