@@ -64,8 +64,8 @@ class MemoryBudget(TrainerCallback):
     def on_train_begin(self, args, state, control, model=None, optimizer=None, **others):
         if args.torch_compile:
             warn("torch_compile=True has no effect on steps within the budget of MemoryBudget: "
-                 "they run PyTorch's own kernels by plan, so that losses are those of training without "
-                 "it, and differ in the last digits from those of compiled code. Leave "
+                 "they run PyTorch's own kernels by plan, so that losses are those of training "
+                 "without it, and differ in the last digits from those of compiled code. Leave "
                  "torch_compile out; for compiled code within a budget leave MemoryBudget out, and "
                  "train torch.compile(model, backend=\"lowtide\", dynamic=False, options="
                  "{\"mode\": \"inductor\", \"budget\": \"6GiB\"}) in a loop of your own")
