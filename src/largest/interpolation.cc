@@ -93,7 +93,9 @@ double bytes_touched(const Graph& graph, const Op& op) {
 
 double time_of(const Graph& graph, OpId id, std::span<const Graph> measured) {
   std::vector<Point> times;
-  for (const Graph& other : measured) times.push_back({work(other, id), other.op(id).cost});
+  for (const Graph& other : measured) {
+    if (!other.op(id).cost_estimated) times.push_back({work(other, id), other.op(id).cost});
+  }
   return std::max(0.0, on_lines(rising_times(std::move(times)), work(graph, id)));
 }
 
@@ -101,6 +103,7 @@ Bytes workspace_of(const Graph& graph, OpId id, std::span<const Graph> measured,
   std::vector<Point> workspaces;
   for (const Graph& other : measured) {
     const Op& op = other.op(id);
+    if (op.cost_estimated) continue;
     workspaces.push_back({bytes_touched(other, op), static_cast<double>(op.workspace_bytes)});
   }
   const double bytes =
@@ -119,15 +122,17 @@ void require_same_structure(const Graph& graph, std::span<const Graph> measured)
 
 Graph interpolated(const Graph& graph, std::span<const Graph> measured) {
   require_same_structure(graph, measured);
-  const Graph& other = measured.front();
+  const Graph& first = measured.front();
   GraphData data = graph.data();
-  data.cost_unit = other.cost_unit();
-  data.device = other.device();
-  data.alignment = other.alignment();
+  data.cost_unit = first.cost_unit();
+  data.device = first.device();
+  data.alignment = first.alignment();
   for (OpId id = 0; id < graph.num_ops(); ++id) {
     Op& op = data.ops[at(id)];
     op.cost_estimated = true;
-    if (is_boundary(op) || other.op(id).cost_estimated) continue;
+    const bool is_known = std::ranges::any_of(
+        measured, [id](const Graph& other) { return !other.op(id).cost_estimated; });
+    if (is_boundary(op) || !is_known) continue;
     op.cost = time_of(graph, id, measured);
     op.workspace_bytes = workspace_of(graph, id, measured, data.alignment);
     op.allocations.clear();

@@ -8,7 +8,7 @@ namespace lowtide::largest {
 
 /// `graph` with the times and workspaces that its ops have at other sizes of the same step:
 /// `measured` are graphs of the same structure (planner::same_structure) with those of one device,
-/// at least one.
+/// at least one. Ops that are marked as estimates there count as not measured at that size.
 ///
 /// Each op has a line through its times at the two nearest sizes, as a function of its work, which
 /// is the roofline estimate without the launch. Beyond the sizes that were measured, the line's
@@ -18,7 +18,8 @@ namespace lowtide::largest {
 /// the op reads and writes, at least that of fewer bytes, and rounded up: the upper side, as too
 /// little would let a step in that does not fit.
 ///
-/// All costs are marked as estimates. Ops that were not measured keep the estimate that they have.
+/// All costs are marked as estimates. Ops that were measured at no size keep the estimate that they
+/// have.
 /// Throws std::logic_error for graphs of another structure.
 Graph interpolated(const Graph& graph, std::span<const Graph> measured);
 

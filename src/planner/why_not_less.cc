@@ -65,12 +65,35 @@ std::string op_text(const Graph& graph, const Floor& floor) {
                      operands_text(graph, "makes", op.outputs), format_bytes(op.workspace_bytes));
 }
 
+/// Bytes of values of an op that grow with the batch: not those that are as large as a parameter,
+/// such as its gradient, and no single elements.
+Bytes bytes_of_batch(const Graph& graph, const Op& op) {
+  std::set<Bytes> of_parameters;
+  for (const Tensor& tensor : graph.tensors()) {
+    if (tensor.role == Role::parameter) of_parameters.insert(tensor.bytes);
+  }
+  std::set<TensorId> storages;
+  for (const std::vector<TensorId>* ids : {&op.inputs, &op.outputs}) {
+    for (TensorId id : *ids) storages.insert(graph.storage(id));
+  }
+  constexpr Bytes kLargestElement = 16;
+  Bytes bytes = 0;
+  for (TensorId id : storages) {
+    const Bytes its = graph.tensor(id).bytes;
+    const bool grows = !graph.is_resident(id) && its > kLargestElement;
+    if (grows && !of_parameters.contains(its)) bytes += its;
+  }
+  return bytes;
+}
+
 /// What the user can change, with the bytes that are at stake.
 std::string remedies(const Graph& graph, const Floor& floor) {
   std::vector<std::string> ways;
   if (floor.op != kNone) {
-    ways.push_back(fmt::format("a smaller batch, with which the {} of that op shrink",
-                               format_bytes(floor.bytes - graph.resident_bytes())));
+    if (const Bytes bytes = bytes_of_batch(graph, graph.op(floor.op)); bytes > 0) {
+      ways.push_back(fmt::format("a smaller batch, with which {} of values of that op shrink",
+                                 format_bytes(bytes)));
+    }
     const Bytes workspace = graph.op(floor.op).workspace_bytes;
     if (workspace > 0) {
       ways.push_back(fmt::format("another op in its place that works in less than {}",

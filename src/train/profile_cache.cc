@@ -72,8 +72,9 @@ fs::path default_profile_path(const std::string& device) {
   return measurements_folder() / fmt::format("profile-{:016x}.json", hash_bytes(device));
 }
 
-Profiled profile_here(const Graph& graph, const fs::path& given, const Control& control,
-                      profile::Measure measure, const device::ComputeDevice& device) {
+Profiled profile_some_here(const Graph& graph, std::span<const OpId> ops, const fs::path& given,
+                           const Control& control, profile::Measure measure,
+                           const device::ComputeDevice& device) {
   const bool is_ours = given.empty();
   const fs::path file = is_ours ? default_profile_path(device.name()) : given;
   std::error_code error;
@@ -81,7 +82,7 @@ Profiled profile_here(const Graph& graph, const fs::path& given, const Control& 
     require_can_write(file);
   }
   cost::Profile profile = read_own_profile(file, device.name(), is_ours, control);
-  const int measured = profile::profile_ops(graph, profile, control, measure, device);
+  const int measured = profile::profile_some(graph, ops, profile, control, measure, device);
   const bool is_kept = measured == 0 || keep(profile, file, is_ours, control);
   if (Control::stop_requested()) {
     if (!is_kept) throw StoppedError("stopped while profiling.");
@@ -89,6 +90,11 @@ Profiled profile_here(const Graph& graph, const fs::path& given, const Control& 
         fmt::format("stopped while profiling; what was measured is kept in {}.", file.string()));
   }
   return {cost::priced(graph, profile), file, measured, is_kept};
+}
+
+Profiled profile_here(const Graph& graph, const fs::path& file, const Control& control,
+                      profile::Measure measure, const device::ComputeDevice& device) {
+  return profile_some_here(graph, profile::all_ops(graph), file, control, measure, device);
 }
 
 }  // namespace lowtide::train

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <span>
 
 #include "base/control.h"
 #include "cost/profile.h"
@@ -33,5 +34,11 @@ struct Profiled {
 Profiled profile_here(const Graph& graph, const std::filesystem::path& file, const Control& control,
                       profile::Measure measure = profile::Measure::lacking,
                       const device::ComputeDevice& device = device::cpu_device());
+
+/// The same for some ops of the graph; the others get what the file has, or an estimate.
+Profiled profile_some_here(const Graph& graph, std::span<const OpId> ops,
+                           const std::filesystem::path& file, const Control& control,
+                           profile::Measure measure = profile::Measure::lacking,
+                           const device::ComputeDevice& device = device::cpu_device());
 
 }  // namespace lowtide::train

@@ -9,10 +9,23 @@
 #include "cost/roofline.h"
 #include "largest/interpolation.h"
 #include "planner/transfer.h"
+#include "profile/heavy_ops.h"
 #include "train/profile_cache.h"
 #include "train/run.h"
 
 namespace lowtide::train {
+namespace {
+
+/// What an op needs to run alone.
+Bytes op_bytes(const Graph& graph, const Op& op) {
+  Bytes bytes = op.workspace_bytes;
+  for (const std::vector<TensorId>* ids : {&op.inputs, &op.outputs}) {
+    for (TensorId id : *ids) bytes += graph.tensor(graph.storage(id)).bytes;
+  }
+  return bytes;
+}
+
+}  // namespace
 
 SizedSteps::SizedSteps(TrainOptions options, std::int64_t models::ModelOptions::* field,
                        const largest::Sizes& sizes, bool runs, Control::Listener listener)
@@ -32,30 +45,54 @@ Graph SizedSteps::bare(std::int64_t size) {
   return cost::roofline_priced(bare_graph(of_size(size).recipe));
 }
 
+profile::Measure SizedSteps::measure() const {
+  return options_.measure_again ? profile::Measure::again : profile::Measure::lacking;
+}
+
 void SizedSteps::expect(std::int64_t largest) {
   for (std::int64_t part : {4, 2}) {
     const std::int64_t size = largest / part / sizes_.multiple * sizes_.multiple;
     static_cast<void>(measured(std::max(size, sizes_.smallest())));
   }
+  if (!measured_.contains(largest)) measure_heavy_ops(largest);
+}
+
+std::vector<Graph> SizedSteps::alike(const Graph& graph) const {
+  std::vector<Graph> found;
+  for (const auto& [size, step] : measured_) {
+    if (planner::same_structure(graph, step)) found.push_back(step);
+  }
+  if (!found.empty() && partly_measured_ && planner::same_structure(graph, *partly_measured_)) {
+    found.push_back(*partly_measured_);
+  }
+  return found;
+}
+
+void SizedSteps::measure_heavy_ops(std::int64_t size) {
+  const Graph graph = bare(size);
+  const std::vector<Graph> others = alike(graph);
+  if (others.empty()) return;
+  const Graph guess = largest::interpolated(graph, others);
+  std::vector<OpId> ops = profile::heavy_ops(guess);
+  const Bytes free = machine_memory().free;
+  std::erase_if(ops, [&](OpId id) { return op_bytes(guess, guess.op(id)) > free; });
+  Profiled profiled = profile_some_here(bare_graph(of_size(size).recipe), ops, options_.profile,
+                                        Control(0, listener_), measure());
+  partly_measured_ = std::move(profiled.graph);
 }
 
 Graph SizedSteps::estimated(std::int64_t size) {
   if (measured_.contains(size)) return measured(size);
   const Graph graph = bare(size);
-  std::vector<Graph> alike;
-  for (const auto& [other, step] : measured_) {
-    if (planner::same_structure(graph, step)) alike.push_back(step);
-  }
-  return alike.empty() ? measured(size) : largest::interpolated(graph, alike);
+  const std::vector<Graph> others = alike(graph);
+  return others.empty() ? measured(size) : largest::interpolated(graph, others);
 }
 
 Graph SizedSteps::measured(std::int64_t size) {
   const auto known = measured_.find(size);
   if (known != measured_.end()) return known->second;
-  const profile::Measure measure =
-      options_.measure_again ? profile::Measure::again : profile::Measure::lacking;
   Profiled profiled = profile_here(bare_graph(of_size(size).recipe), options_.profile,
-                                   Control(0, listener_), measure);
+                                   Control(0, listener_), measure());
   return measured_.emplace(size, std::move(profiled.graph)).first->second;
 }
 

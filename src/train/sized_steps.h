@@ -1,11 +1,13 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <vector>
 
 #include "base/control.h"
 #include "largest/size_search.h"
 #include "largest/steps.h"
+#include "profile/profiler.h"
 #include "train/prepare.h"
 
 namespace lowtide::train {
@@ -21,7 +23,9 @@ class SizedSteps : public largest::Steps {
              const largest::Sizes& sizes, bool runs, Control::Listener listener);
 
   Graph bare(std::int64_t size) override;
-  /// Measures two sizes below: a half and a quarter of it.
+  /// Measures two sizes below, a half and a quarter of it, and of the size itself the ops that
+  /// decide the time of its step (profile::heavy_ops): kernels change with the size, which two
+  /// sizes do not show.
   void expect(std::int64_t largest) override;
   Graph estimated(std::int64_t size) override;
   bool are_measured() const override { return true; }
@@ -32,6 +36,10 @@ class SizedSteps : public largest::Steps {
 
  private:
   TrainOptions of_size(std::int64_t size) const;
+  profile::Measure measure() const;
+  /// The measured steps that have the ops of this one.
+  std::vector<Graph> alike(const Graph& graph) const;
+  void measure_heavy_ops(std::int64_t size);
 
   const TrainOptions options_;
   std::int64_t models::ModelOptions::* const field_;
@@ -39,6 +47,7 @@ class SizedSteps : public largest::Steps {
   const bool runs_;
   const Control::Listener listener_;
   std::map<std::int64_t, Graph> measured_;  ///< by size
+  std::optional<Graph> partly_measured_;    ///< of the largest size
 };
 
 }  // namespace lowtide::train

@@ -120,6 +120,17 @@ TEST(InterpolationTest, OpsThatWereNotMeasuredKeepTheirEstimates) {
   EXPECT_EQ(interpolated(bare(2048), measured).op(3).cost, bare(2048).op(3).cost);
 }
 
+TEST(InterpolationTest, AnOpThatWasMeasuredAtOneMoreSizeHasLinesThroughItsOwn) {
+  const auto bent = [](OpId, double bytes) { return bytes <= 2048 ? 10.0 : 10 + bytes - 2048; };
+  GraphData largest = chain(4096, bent).data();
+  for (std::size_t i = 0; i < largest.ops.size(); ++i) largest.ops[i].cost_estimated = i != 2;
+  const std::vector<Graph> measured{chain(1024, bent), chain(2048, bent),
+                                    Graph(std::move(largest))};
+  const Graph guess = interpolated(bare(3072), measured);
+  EXPECT_NEAR(guess.op(2).cost, bent(2, 3072), 1e-6);
+  EXPECT_NEAR(guess.op(3).cost, 10, 1e-6);
+}
+
 TEST(InterpolationTest, OtherOpsAreRefused) {
   const std::vector<Graph> measured{chain(1024, line)};
   EXPECT_THROW(interpolated(chain_graph(kLayers + 1), measured), std::logic_error);

@@ -28,7 +28,7 @@ TEST(WhyNotLess, NamesWhatTakesTheBytesAndWhatWouldHelp) {
   EXPECT_THAT(text, HasSubstr("op 2 (\"wide\") alone needs 1.26 KiB more"));
   EXPECT_THAT(text, HasSubstr("reads 500 B (the largest is \"a\" of 300 B)"));
   EXPECT_THAT(text, HasSubstr("makes 700 B, works in 90 B"));
-  EXPECT_THAT(text, HasSubstr("smaller batch"));
+  EXPECT_THAT(text, HasSubstr("a smaller batch, with which 1.17 KiB of values of that op shrink"));
   EXPECT_THAT(text, HasSubstr("less than 90 B"));
   EXPECT_THAT(text, HasSubstr("an optimizer that keeps less than 4.88 KiB"));
 }
@@ -58,6 +58,20 @@ TEST(WhyNotLess, SuggestsOnlyWhatIsThere) {
   const std::string text = planner::why_not_less(chain_graph(3));
   EXPECT_THAT(text, Not(HasSubstr("an optimizer")));
   EXPECT_THAT(text, Not(HasSubstr("works in less than")));
+}
+
+/// An update of a parameter, and a workspace, are as large for any batch.
+TEST(WhyNotLess, SuggestsASmallerBatchOnlyWhereSomethingShrinks) {
+  GraphData data;
+  data.tensors = {resident("w", 4000), value("gradient", 4000), value("loss", 4),
+                  value("step", 4000)};
+  data.tensors[0].role = Role::parameter;
+  data.ops = {op("backward", {0}, {1, 2}), op("update", {1}, {3}, 1, 9000)};
+  data.outputs = {2, 3};
+  const std::string text = planner::why_not_less(Graph(std::move(data)));
+  EXPECT_THAT(text, HasSubstr("op 1 (\"update\") alone"));
+  EXPECT_THAT(text, Not(HasSubstr("smaller batch")));
+  EXPECT_THAT(text, HasSubstr("another op in its place that works in less than 8.79 KiB"));
 }
 
 TEST(WhyNotLess, GivesTheFloorOfAnyGraph) {

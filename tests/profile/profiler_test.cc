@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "profile/heavy_ops.h"
 #include "runtime/graph_maker.h"
 
 namespace lowtide::profile {
@@ -70,6 +71,44 @@ TEST(Profiler, MeasuringAgainKeepsTheSmallerTimes) {
   EXPECT_LT(profile.ops[first].microseconds, 1e9);
   EXPECT_FALSE(profile.ops[first].allocations.empty());
   EXPECT_EQ(profile.ops[second].microseconds, 1e-9);
+}
+
+/// A product that takes most of a step's time, and small sums.
+Graph with_a_heavy_product() {
+  GraphMaker m("heavy");
+  const Initializer ones{Initializer::Kind::constant, 1, 0};
+  const TensorId a = m.resident("a", {256, 256}, ones);
+  const TensorId b = m.resident("b", {4}, ones);
+  TensorId product = a;
+  for (int i = 0; i < 3; ++i) product = m.op1("aten::mm", {T{product}, T{a}});
+  const TensorId sum = m.op1("aten::add.Tensor", {T{b}, T{b}, std::int64_t{1}});
+  return m.build({product, sum});
+}
+
+TEST(Profiler, OpsThatDecideTheTimeAreMeasuredAgain) {
+  std::vector<std::string> said;
+  const Control control(0, [&](const std::string& message) { said.push_back(message); });
+  cost::Profile profile;
+  const Graph graph = with_a_heavy_product();
+  EXPECT_EQ(profile_ops(graph, profile, control), 2);
+  EXPECT_THAT(said, ::testing::Contains("profiling again: aten::mm"));
+  EXPECT_THAT(said, ::testing::Not(::testing::Contains("profiling again: aten::add.Tensor")));
+}
+
+TEST(Profiler, SomeOpsOfAGraphAreMeasuredAlone) {
+  const Graph graph = network();
+  cost::Profile profile;
+  EXPECT_EQ(profile_some(graph, std::vector<OpId>{0, 1}, profile, Control()), 1);  // of one kind
+  EXPECT_TRUE(profile.ops.contains(cost::profile_key(graph, 0)));
+  EXPECT_FALSE(profile.ops.contains(cost::profile_key(graph, 2)));
+}
+
+TEST(HeavyOps, AreThoseWhoseRunsTogetherTakeATwentiethOfTheStep) {
+  GraphData data = with_a_heavy_product().data();
+  for (Op& op : data.ops) op.cost = op.type == "aten::mm" ? 2 : 0.2;
+  EXPECT_THAT(heavy_ops(Graph(data)), ::testing::ElementsAre(0));
+  for (Op& op : data.ops) op.cost = op.type == "aten::mm" ? 2 : 0.4;
+  EXPECT_THAT(heavy_ops(Graph(data)), ::testing::ElementsAre(0, 3));
 }
 
 TEST(Profiler, FindsScratchMemoryAndOutputs) {

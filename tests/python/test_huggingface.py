@@ -123,6 +123,15 @@ def test_the_callback_beside_other_options(huggingface, options, tmp_path):
     assert any(entry.get("lowtide_peak_bytes", 0) > 0 for entry in log)
 
 
+def test_the_trainers_compilation_has_no_effect_and_a_warning_says_so(huggingface, tmp_path):
+    _, eager = train(gpt2("sdpa"), tmp_path)
+    with pytest.warns(UserWarning, match="torch_compile=True has no effect"):
+        _, log = train(gpt2("sdpa"), tmp_path,
+                       [huggingface.MemoryBudget(None, time_limit=0.3, verbose=False)],
+                       torch_compile=True, torch_compile_backend="aot_eager")
+    assert losses(log) == losses(eager)
+
+
 @pytest.mark.cpu_only("a folder is for values of the CPU")
 def test_the_state_of_the_trainers_optimizer_moves(huggingface, tmp_path):
     plain, _ = train(gpt2("eager"), tmp_path, max_grad_norm=0.5, warmup_steps=2)

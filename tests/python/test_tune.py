@@ -296,10 +296,17 @@ def test_what_the_launcher_is_to_decide_is_tried_where_nothing_else_is_on(given,
     assert set(allowed) == precisions and len(allowed) == len(precisions)
 
 
+def test_a_key_that_zero_does_not_have_is_not_said_to_be_for_ranks():
+    notes = lowtide.from_deepspeed({"zero_optimization": {"stgae": 3, "overlap_comm": True}}).notes
+    assert "not known" in notes["zero_optimization.stgae"]
+    assert "between ranks" in notes["zero_optimization.overlap_comm"]
+
+
 def test_older_keys_of_zero_are_read():
-    older = {"stage": 2, "cpu_offload": True, "cpu_offload_params": True}
-    offload = lowtide.from_deepspeed({"zero_optimization": older}).allowed.offload
-    assert offload.optimizer_state and offload.parameters
+    for parameters in ("cpu_offload_param", "cpu_offload_params"):
+        older = {"stage": 2, "cpu_offload": True, parameters: True}
+        offload = lowtide.from_deepspeed({"zero_optimization": older}).allowed.offload
+        assert offload.optimizer_state and offload.parameters
     assert lowtide.from_deepspeed({"zero_optimization": True}).allowed.offload is None
 
 
@@ -334,6 +341,10 @@ def test_tune_allows_what_deepspeed_says(whole, as_predicted, tmp_path):
     ({"gradient_accumulation_steps": "4"}, "is a whole number or"),
     ({"activation_checkpointing": {"number_checkpoints": "auto"}}, "is a whole number or null"),
     ({"bf16": {"enabled": True}, "fp16": {"enabled": True}}, "one of bf16 and fp16"),
+    ({"activation_checkpointing": {"cpu_checkpointing": "false"}},
+     "cpu_checkpointing of a configuration of DeepSpeed is true or false, not 'false'"),
+    ({"zero_optimization": {"cpu_offload": "no"}}, "cpu_offload .* is true or false"),
+    (0, "a dict or the path of a JSON file, not 0"),
 ])
 def test_a_broken_configuration_is_refused(given, message):
     with pytest.raises(lowtide.InputError, match=message):

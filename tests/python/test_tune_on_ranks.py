@@ -116,7 +116,7 @@ def ranked_with_one_that_takes_more(rank, budget):
     """Rank 1 measures more than the budget of copies on each rank."""
     before = mesh_search.measured
 
-    def too_much(model, inputs, budget, combination, settings, updates):
+    def too_much(model, inputs, budget, combination, settings, updates, steps):
         is_over = rank == 1 and combination.sharding == "none"
         return trial.Measured(1.0, budget + is_over, budget)
 
@@ -142,19 +142,82 @@ def refusals(rank):
     model, batch = step_of(rank)
     mesh = init_device_mesh("cpu", (2,))
     found = []
-    for settings in ({"goal": "batch"}, {"offload": "/tmp"}, {"shardings": ("half",)},
-                     {"shardings": ()}):
-        subject = (lambda size: (model, batch)) if "goal" in settings else model
-        inputs = None if "goal" in settings else batch
+    for settings in ({"offload": "/tmp"}, {"shardings": ("half",)}, {"shardings": ()}):
         try:
-            lowtide.tune(subject, inputs, "1GiB", mesh=mesh, **{**QUICK, **settings})
+            lowtide.tune(model, batch, "1GiB", mesh=mesh, **{**QUICK, **settings})
         except lowtide.InputError as error:
             found.append(str(error))
+    try:
+        lowtide.max_batch(lambda size: (model, batch), "1GiB", mesh=mesh)
+    except lowtide.InputError as error:
+        found.append(str(error))
     return found
 
 
 def test_what_is_not_for_a_mesh_is_refused(ranks):
     here, there = ranks.run(refusals)
     assert here == there and len(here) == 4
-    assert "the goal 'batch'" in here[0] and "offload" in here[1]
-    assert "no sharding 'half'" in here[2] and "at least one" in here[3]
+    assert "leave offload out" in here[0] and "shardings" in here[0]
+    assert "no sharding 'half'" in here[1] and "at least one" in here[2]
+    assert 'lowtide.tune(make_step, None, budget, goal="batch", mesh=mesh)' in here[3]
+
+
+def layers_of(size):
+    torch.manual_seed(0)
+    layers = [layer for _ in range(5) for layer in (torch.nn.Linear(128, 128), torch.nn.Tanh())]
+    return torch.nn.Sequential(*layers), torch.randn(size, 64, 128)
+
+
+def largest_batch(rank, budget):
+    """The ranking, and the sizes that this rank was asked for, of the proof at last."""
+    asked = []
+
+    def make_step(size):
+        asked.append(size)
+        return layers_of(size)
+
+    found = lowtide.tune(make_step, None, budget, goal="batch", optimizer="adam",
+                         mesh=init_device_mesh("cpu", (2,)),
+                         **{**QUICK, "shardings": ("none", "full")})
+    return [(one.combination.sharding, one.size, one.measured) for one in found.ranked], asked
+
+
+def fits(rank, size, sharding, budget):
+    mesh = init_device_mesh("cpu", (2,))
+    try:
+        lowtide.wrap(*layers_of(size), budget, optimizer="adam", mesh=mesh, sharding=sharding,
+                     time_limit=0.2, verbose=False)
+    except lowtide.InfeasibleError:
+        return False
+    return True
+
+
+def test_the_largest_batch_of_both_ranks(ranks):
+    budget = 1_700_000
+    (ranking, asked), other = ranks.run(largest_batch, budget)
+    assert ranking == other[0] and asked == other[1]
+    sizes = {sharding: size for sharding, size, _ in ranking}
+    (sharding, largest, run), _ = ranking
+    assert sharding == "full" and largest > sizes["none"] >= 1, ranking
+    assert run.is_within and asked[-1] == largest
+    assert ranks.run(fits, largest, "full", budget) == [True, True]
+    assert ranks.run(fits, largest + 1, "full", budget) == [False, False]
+
+
+def test_a_function_of_a_size_that_fails_on_one_rank_fails_on_both(ranks):
+    here, there = ranks.run(failing_step)
+    assert "no data here" in there and "make a step of size" in here
+
+
+def failing_step(rank):
+    def make_step(size):
+        if rank == 1:
+            raise ValueError("no data here")
+        return step_of(rank)
+
+    try:
+        lowtide.tune(make_step, None, "1GiB", goal="batch", mesh=init_device_mesh("cpu", (2,)),
+                     **QUICK)
+    except (ValueError, lowtide.Error) as error:
+        return str(error)
+    return "no error"

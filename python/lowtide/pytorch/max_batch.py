@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import math
 from collections.abc import Callable, Mapping
 
 import torch
@@ -17,11 +16,12 @@ from .budget.memory import Memory
 from .common.inputs import arguments_of
 from .common.outputs import total
 from .common.progress import say
+from .largest_size import LargestSize, SizeTried
 from .planned_class import session_of
 from .wrap import wrap
 
-#: How many times the largest size that fits is tried at most: far from there a line says little.
-_MOST_GROWTH = 8
+#: The largest size that is tried, unless another limit is given.
+LARGEST = 1 << 20
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,7 +40,7 @@ def max_batch(
     budget: int | str,
     *,
     start: int = 1,
-    limit: int = 1 << 20,
+    limit: int = LARGEST,
     report: Callable[[str], None] | None = None,
     verbose: bool = True,
     **settings,
@@ -56,6 +56,8 @@ def max_batch(
     none on standard error unless ``verbose`` is False. Ctrl-C ends the search with the best size so
     far.
 
+    On the ranks of a mesh, ``lowtide.tune`` with the goal "batch" finds it.
+
     Raises InfeasibleError when not even ``start`` fits. An error of ``make_step`` or of the model
     is raised as it is, with a note that names the size that was tried and the largest that fitted;
     ``largest_batch`` of the error is the Batch of the latter, or None.
@@ -70,7 +72,7 @@ def search_largest(
     note: Callable[[int, torch.nn.Module], None] | None,
     *,
     start: int = 1,
-    limit: int = 1 << 20,
+    limit: int = LARGEST,
     report: Callable[[str], None] | None = None,
     verbose: bool = True,
     **settings,
@@ -80,6 +82,10 @@ def search_largest(
     start, limit = checked_count("start", start, 1), checked_count("limit", limit, 1)
     if start > limit:
         raise InputError(f"start must be at most limit, which is {limit}, not {start}")
+    if settings.get("mesh") is not None:
+        raise InputError("max_batch looks for a size in one process: for the ranks of a mesh use "
+                         "lowtide.tune(make_step, None, budget, goal=\"batch\", mesh=mesh), on all "
+                         "ranks")
     parsed = Budget.parse(budget)
     if parsed.is_unlimited:
         raise InputError("max_batch wants a budget in bytes, as without a limit every batch fits")
@@ -87,101 +93,40 @@ def search_largest(
         raise InputError("max_batch wants a budget in bytes: a share of what a step takes grows "
                          "with the batch, so that every batch would fit")
     settings |= {"budget": parsed, "report": report, "verbose": verbose}
-    search = _Search(make_step, settings, report or (say if verbose else None), note)
+    steps = _Steps(make_step, settings, note)
+    search = LargestSize(steps.run, report or (say if verbose else None))
     try:
         search.run(start, limit)
     except KeyboardInterrupt:
-        if search.best is None:
+        if search.largest is None:
             raise
-    if search.best is None:
-        raise search.reason
-    return search.best
-
-
-class _Search:
-    """``largest``: the largest size that was run within the budget, and its memory. ``too_large``:
-    the smallest that does not fit. ``reason``: why it does not."""
-
-    def __init__(self, make_step, settings: Mapping, report, note):
-        self._make_step, self._settings, self._report = make_step, settings, report
-        self._note = note
-        self.largest: tuple[int, Memory] | None = None
-        self.too_large: int | None = None
-        self.reason: Exception | None = None
-        self._needs: dict[int, int] = {}  # by size: bytes at least
-        self._step = 1
-
-    @property
-    def best(self) -> Batch | None:
-        """What is known by now; None when no size fitted yet."""
-        return None if self.largest is None else Batch(*self.largest, self.too_large)
-
-    def run(self, start: int, limit: int) -> None:
-        size: int | None = start
-        while size is not None:
-            self._fits(size)
-            size = self._next(limit)
-
-    def _next(self, limit: int) -> int | None:
-        """The size to try now; None when nothing is left to find out."""
-        if self.largest is None:
-            return None
-        low = self.largest[0]
-        high = limit + 1 if self.too_large is None else min(self.too_large, limit + 1)
-        if high - low < 2:
-            return None
-        guess = self._guess(low, high)
-        if low < guess < high:
-            return guess
-        # The line is off here: away from where it was wrong, by steps that grow.
-        step, self._step = self._step, 2 * self._step
-        middle = (low + high) // 2
-        return min(low + step, middle) if guess <= low else max(high - step, middle)
-
-    def _guess(self, low: int, high: int) -> int:
-        """The largest size by the line through what two sizes need: one that fits and one that does
-        not, or the two largest that fit."""
-        known = sorted(size for size in self._needs if size in (low, self.too_large) or size < low)
-        if len(known) < 2:
-            return 2 * low if self.too_large is None else (low + high) // 2
-        size, larger = known[-2:]
-        slope = max(1.0, (self._needs[larger] - self._needs[size]) / (larger - size))
-        more = (self.largest[1].budget - self._needs[size]) / slope
-        return min(size + math.floor(more), _MOST_GROWTH * low)
-
-    def _fits(self, size: int) -> bool:
-        self._say(f"trying a batch of {size}")
-        try:
-            memory = self._run_step(size)
-        except InfeasibleError as error:
-            self.too_large, self.reason = size, error
-            needed = getattr(error, "smallest_budget", None)
-            if needed is not None:
-                self._needs[size] = needed
-            self._say(f"a batch of {size} does not fit")
-            return False
-        except Exception as error:
-            self._note_size(error, size)
-            raise
-        self.largest = size, memory
-        self._say(f"a batch of {size} fits: {memory}")
-        return True
-
-    def _note_size(self, error: Exception, size: int) -> None:
-        """Tells the user of an error that is no matter of the budget how far the search came."""
-        largest = "none was tried before" if self.largest is None else (
-            f"the largest that fitted before is {self.largest[0]}")
-        error.add_note(f"max_batch tried a batch of {size}; {largest}")
+    except Exception as error:
         with contextlib.suppress(AttributeError):  # of a class with slots
-            error.largest_batch = self.best  # type: ignore[attr-defined]
+            error.largest_batch = _batch(search, steps)  # type: ignore[attr-defined]
+        raise
+    best = _batch(search, steps)
+    if best is None:
+        assert search.reason is not None, "a size that does not fit says why"
+        raise search.reason
+    return best
 
-    def _run_step(self, size: int) -> Memory:
-        made = self._make_step(size)
-        if not isinstance(made, (tuple, list)) or len(made) != 2:
-            raise InputError(f"max_batch wants a function of the batch size that returns a model "
-                             f"and its inputs, (model, inputs), and it returned a "
-                             f"{type(made).__name__}")
-        model, inputs = made
+
+def _batch(search: LargestSize, steps: _Steps) -> Batch | None:
+    """What is known by now; None when no size fitted yet."""
+    if search.largest is None:
+        return None
+    return Batch(search.largest, steps.memory[search.largest], search.too_large)
+
+
+class _Steps:
+    """One step of each size, planned and run. ``memory``: of those that fit, by size."""
+
+    def __init__(self, make_step: Callable, settings: Mapping, note: Callable | None):
+        self._make_step, self._settings, self._note = make_step, settings, note
+        self.memory: dict[int, Memory] = {}
+
+    def run(self, size: int) -> SizeTried:
+        model, inputs = step_of_size(self._make_step, size)
         wrapped = wrap(model, inputs, **self._settings)
         arguments, named = arguments_of(inputs)
         total(wrapped(*arguments, **named)).backward()
@@ -190,12 +135,19 @@ class _Search:
         if memory.measured_peak - memory.outside > memory.budget:
             raise InfeasibleError(f"a step with a batch of {size} took {memory}")
         session = session_of(wrapped)
-        if isinstance(session, Session):
-            self._needs[size] = session.figures.least_bytes()
+        needs = session.figures.least_bytes() if isinstance(session, Session) else None
         if self._note is not None:
             self._note(size, wrapped)
-        return memory
+        self.memory[size] = memory
+        return SizeTried(memory.budget, needs, str(memory))
 
-    def _say(self, message: str) -> None:
-        if self._report is not None:
-            self._report(message)
+
+def step_of_size(make_step: Callable, size: int) -> tuple[torch.nn.Module, object]:
+    """Raises InputError where the function gives something else."""
+    made = make_step(size)
+    if not isinstance(made, (tuple, list)) or len(made) != 2:
+        raise InputError(f"max_batch wants a function of the batch size that returns a model "
+                         f"and its inputs, (model, inputs), and it returned a "
+                         f"{type(made).__name__}")
+    model, inputs = made
+    return model, inputs

@@ -51,7 +51,7 @@ void add_run_options(CLI::App& app, Edits<train::TrainOptions>& edits) {
   const char* group = "Run";
   add_edit<std::int64_t>(app, edits, "--steps", "Steps of the whole run [10]",
                          [](train::TrainOptions& o, std::int64_t n) { o.steps = n; })
-      ->check(in_whole_range(0, kLargestWhole))
+      ->check(in_whole_range(1, kLargestWhole))
       ->type_name("N")
       ->group(group);
   add_data_options(app, edits);

@@ -2,6 +2,7 @@
 
 #include "base/budget.h"
 #include "base/error.h"
+#include "slower/disk.h"
 
 namespace lowtide::cli {
 namespace {
@@ -92,6 +93,7 @@ void require_used_disk(const train::MemoryOptions& memory) {
   if (!memory.planning.budget.is_limited()) {
     throw InputError("--disk needs --budget: without one everything stays in memory.");
   }
+  static_cast<void>(slower::Disk(memory.disk));  // refuses a folder before anything is measured
 }
 
 }  // namespace lowtide::cli

@@ -15,6 +15,7 @@ import contextlib
 import torch
 
 from ... import InputError
+from ..common.notices import warn
 from ..common.plain_optimizer import plain_optimizer
 from .in_place import InPlace
 
@@ -61,6 +62,13 @@ class MemoryBudget(TrainerCallback):
         self._held = contextlib.ExitStack()
 
     def on_train_begin(self, args, state, control, model=None, optimizer=None, **others):
+        if args.torch_compile:
+            warn("torch_compile=True has no effect on steps within the budget of MemoryBudget: "
+                 "they run PyTorch's own kernels by plan, so that losses are those of training "
+                 "without it, and differ in the last digits from those of compiled code. Leave "
+                 "torch_compile out; for compiled code within a budget leave MemoryBudget out, and "
+                 "train torch.compile(model, backend=\"lowtide\", dynamic=False, options="
+                 "{\"mode\": \"inductor\", \"budget\": \"6GiB\"}) in a loop of your own")
         settings = {"optimizer": plain_optimizer(optimizer), "batches_ahead": 1, **self._settings}
         self._in_place = enable_memory_budget(model, self._budget, **settings)
 

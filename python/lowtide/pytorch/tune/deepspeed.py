@@ -114,7 +114,8 @@ class _KeyReader:
     def _zero(self, key: str, value: object) -> None:
         settings = {"stage": int(value)} if isinstance(value, bool) else _section(key, value)
         for name, one in settings.items():
-            text = _NOTHING_TO_SHARD
+            text = _NOTHING_TO_SHARD if name in _ZERO_ON_RANKS else (
+                "not known: no key of DeepSpeed's zero_optimization")
             if name == "stage":
                 text = self._stage(f"{key}.{name}", one)
             elif name == "offload_optimizer":
@@ -122,9 +123,11 @@ class _KeyReader:
             elif name == "offload_param":
                 text = self._offloaded(f"{key}.{name}", one, "parameters")
             elif name in _ON_THE_HOST:
-                text = self._offloaded(f"{key}.{name}", {"device": "cpu" if one else "none"},
+                is_on = _truth(f"{key}.{name}", one)
+                text = self._offloaded(f"{key}.{name}", {"device": "cpu" if is_on else "none"},
                                        _ON_THE_HOST[name])
             elif name == "contiguous_gradients":
+                _truth(f"{key}.{name}", one)
                 text = _ALWAYS
             self._notes[f"{key}.{name}"] = text
 
@@ -157,6 +160,8 @@ class _KeyReader:
             self._notes[f"{key}.{name}"] = self._checkpointing_note(name, one)
 
     def _checkpointing_note(self, name: str, value: object) -> str:
+        if name in _CHECKPOINTING and name != "number_checkpoints":
+            value = _truth(f"activation_checkpointing.{name}", value)
         if name == "cpu_checkpointing" and value:
             self._offload.setdefault("to", _place())
             return "saved values may move, where that is faster than to make them again"
@@ -173,8 +178,27 @@ class _KeyReader:
 _STAGES: Mapping[int | str, Sequence[str]] = {
     0: ("none",), 1: ("gradients",), 2: ("gradients",), 3: ("full",), "auto": SHARDINGS}
 
+#: Keys of ZeRO that say how ranks share out and exchange.
+_ZERO_ON_RANKS = frozenset({
+    "allgather_bucket_size", "allgather_partitions", "cpu_offload_use_pin_memory",
+    "elastic_checkpoint", "enable_sanity_checks", "gather_16bit_weights_on_model_save",
+    "ignore_unused_parameters", "legacy_stage1", "load_from_fp32_weights",
+    "log_trace_cache_warnings", "max_live_parameters", "max_reuse_distance",
+    "memory_efficient_linear", "mics_hierarchical_params_gather", "mics_shard_size",
+    "model_persistence_threshold", "module_granularity_threshold", "overlap_comm",
+    "override_module_apply", "param_persistence_threshold", "pipeline_loading_checkpoint",
+    "prefetch_bucket_size", "reduce_bucket_size", "reduce_scatter", "round_robin_gradients",
+    "stage3_gather_16bit_weights_on_model_save", "stage3_gather_fp16_weights_on_model_save",
+    "stage3_max_live_parameters", "stage3_max_reuse_distance", "stage3_model_persistence_threshold",
+    "stage3_module_granularity_threshold", "stage3_param_persistence_threshold",
+    "stage3_prefetch_bucket_size", "stage3_use_all_reduce_for_fetch_params", "sub_group_size",
+    "use_all_reduce_for_fetch_params", "use_multi_rank_bucket_allreduce", "zero_hpz_partition_size",
+    "zero_quantized_gradients", "zero_quantized_nontrainable_weights", "zero_quantized_weights",
+    "zeropp_loco_param"})
+
 #: Older keys of ZeRO that are true or false, with what moves.
-_ON_THE_HOST = {"cpu_offload": "optimizer_state", "cpu_offload_params": "parameters"}
+_ON_THE_HOST = {"cpu_offload": "optimizer_state", "cpu_offload_param": "parameters",
+                "cpu_offload_params": "parameters"}
 
 _CHECKPOINTING = {
     "partition_activations": f"saved values are split {_NOTHING_TO_SHARD}",
@@ -216,6 +240,13 @@ def _is_count(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value > 0
 
 
+def _truth(key: str, value: object) -> bool:
+    """null stands for false, as for a key that is not there."""
+    if value is not None and not isinstance(value, bool):
+        raise InputError(f"{key} of a configuration of DeepSpeed is true or false, not {value!r}")
+    return bool(value)
+
+
 def _section(key: str, value: object) -> Mapping:
     """null stands for one without keys."""
     if value is None:
@@ -237,10 +268,13 @@ def _enabled(key: str, value: object) -> bool | str:
 def _read(configuration: Mapping | str | os.PathLike[str]) -> Mapping:
     if isinstance(configuration, Mapping):
         return configuration
+    if not isinstance(configuration, (str, os.PathLike)):  # open() takes numbers, and waits
+        raise InputError(f"a configuration of DeepSpeed is a dict or the path of a JSON file, not "
+                         f"{configuration!r}")
     try:
         with open(configuration, encoding="utf-8") as file:
             given = json.load(file)
-    except (OSError, ValueError, RecursionError, TypeError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise InputError(f"the configuration of DeepSpeed {configuration!r} cannot be read: "
                          f"{error}. It is to be JSON, without comments.") from None
     return _section(os.fspath(configuration), given)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from ... import InfeasibleError, InputError
+from ... import InfeasibleError
 from ..budget.budget import Budget
 from ..budget.settings import Settings
 from ..common.fused_update import FusedUpdate
@@ -19,6 +19,7 @@ from ..common.inputs import device_of
 from ..on_ranks import planned_as_it_is
 from ..optimizer.fused_updates import require_by_element
 from ..optimizer.stand_in import stand_in
+from ..shards.costs import CollectiveCosts
 from ..shards.group import Group
 from ..shards.layout import GraphLayout
 from ..shards.measured_costs import costs_of
@@ -43,6 +44,26 @@ if TYPE_CHECKING:
 _NANOSECONDS = 1e9
 
 
+@dataclasses.dataclass(frozen=True)
+class TuningRanks:
+    """``group``: of the ranks of ``mesh``. ``costs``: of their collectives."""
+
+    mesh: DeviceMesh
+    group: Group
+    costs: CollectiveCosts
+
+    @classmethod
+    def of(cls, mesh: DeviceMesh) -> TuningRanks:
+        """Called on all ranks."""
+        group = Group(mesh)
+        return cls(mesh, group, costs_of(group, mesh.device_type))
+
+    def least_of_all(self, budget: int) -> int:
+        """A number of bytes that is no more than what any rank has."""
+        (found,) = zip(*self.group.meet("tune within a budget", "", budget))
+        return min(found)
+
+
 class MeshSearch:
     """Of a module and this rank's inputs. Nothing is placed on the ranks: plans are made for the
     module as it is, and a copy of it runs. All ranks have the same answers."""
@@ -50,22 +71,17 @@ class MeshSearch:
     is_on_ranks = True
 
     def __init__(self, model: torch.nn.Module, inputs: object, settings: Mapping[str, Any],
-                 mesh: DeviceMesh):
-        if inputs is None:
-            raise InputError("tune wants example_inputs: what the model is called with")
-        self._model, self._inputs, self._settings, self._mesh = model, inputs, settings, mesh
-        self._group = Group(mesh)
-        self._costs = costs_of(self._group, mesh.device_type)
+                 ranks: TuningRanks):
+        self._model, self._inputs, self._settings = model, inputs, settings
+        self._ranks, self._group = ranks, ranks.group
         self.rows = number_of_rows(inputs)
 
     @property
     def device(self) -> torch.device:
         return device_of(self._model, self._inputs)
 
-    def least_of_all(self, budget: int) -> int:
-        """A number of bytes that is no more than what any rank has."""
-        (found,) = zip(*self._group.meet("tune within a budget", "", budget))
-        return min(found)
+    def agreed(self, budget: int) -> int:
+        return self._ranks.least_of_all(budget)
 
     def planned(self, budget: int, combination: Combination) -> Found:
         here = self._planned_here(budget, combination)
@@ -93,11 +109,11 @@ class MeshSearch:
         except InfeasibleError as error:
             return not_fitting(combination, error)
 
-    def measured(self, budget: int, found: Found, updates: bool) -> Measured:
+    def measured(self, budget: int, found: Found, updates: bool, steps: int = 3) -> Measured:
         """Of the rank that takes the most, of the slowest one."""
         with self._copied() as (model, settings):
             run = measured(model, self._inputs, budget, found.combination,
-                           {**settings, "mesh": self._mesh}, updates)
+                           {**settings, "mesh": self._ranks.mesh}, updates, steps)
         label = found.combination.label
         peak, nanoseconds = self._group.largest("compare runs", label, run.peak,
                                                 int(run.seconds * _NANOSECONDS))
@@ -119,7 +135,7 @@ class MeshSearch:
     def _layout(self, combination: Combination) -> GraphLayout:
         assert combination.sharding is not None, "combinations of a mesh name a sharding"
         named = self._model.named_parameters(remove_duplicate=False)
-        return graph_layout(named, self._group, combination.sharding, self._costs)
+        return graph_layout(named, self._group, combination.sharding, self._ranks.costs)
 
     def _as_settings(self, budget: int, combination: Combination) -> Settings:
         names = ("precision", "slices", "stash")

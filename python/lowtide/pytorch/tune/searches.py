@@ -7,9 +7,9 @@ from typing import Any, Protocol
 
 import torch
 
-from ... import InfeasibleError, InputError
+from ... import InfeasibleError
 from ..common.inputs import device_of
-from ..max_batch import search_largest
+from ..max_batch import search_largest, step_of_size
 from .combination import Combination
 from .rows_of_batch import number_of_rows
 from .trial import (
@@ -34,6 +34,9 @@ class TuningSearch(Protocol):
     @property
     def device(self) -> torch.device: ...
 
+    def agreed(self, budget: int) -> int:
+        """No more bytes than any rank has."""
+
     def planned(self, budget: int, combination: Combination) -> Found:
         """Raises InputError for what cannot be planned."""
 
@@ -57,6 +60,9 @@ class StepSearch:
     @property
     def device(self) -> torch.device:
         return device_of(self._model, self._inputs)
+
+    def agreed(self, budget: int) -> int:
+        return budget
 
     def planned(self, budget: int, combination: Combination) -> Found:
         one = planned(self._model, self._inputs, budget, combination, self._settings)
@@ -84,15 +90,15 @@ class SizeSearch:
     rows: int | None = None
     is_on_ranks = False
 
-    def __init__(self, make_step: Callable, inputs: object, settings: Mapping[str, Any]):
-        if inputs is not None:
-            raise InputError("a function of a size gives the inputs: leave example_inputs out")
+    def __init__(self, make_step: Callable, settings: Mapping[str, Any]):
         self._make_step, self._settings = make_step, settings
 
     @property
     def device(self) -> torch.device:
-        model, inputs = self._make_step(1)
-        return device_of(model, inputs)
+        return device_of(*step_of_size(self._make_step, 1))
+
+    def agreed(self, budget: int) -> int:
+        return budget
 
     def planned(self, budget: int, combination: Combination) -> Found:
         fitting: list[Found] = []

@@ -42,7 +42,7 @@ class Found:
     whole batch; None where no plan fits. ``peak``: bytes; of one that does not fit, those that it
     needs at least, None where that is not known. ``reason``: in words. ``keep_all_seconds``: those
     that it would take if every value were kept. ``size``: the largest batch or length, where that
-    was searched for. ``measured``: where it was run.
+    was searched for. ``measured``: where it was run. ``least_bytes``: of a step, by any plan.
     """
 
     combination: Combination
@@ -52,6 +52,7 @@ class Found:
     keep_all_seconds: float | None = None
     size: int | None = None
     measured: Measured | None = None
+    least_bytes: int | None = None
 
     @property
     def fits(self) -> bool:
@@ -106,7 +107,12 @@ def room_in_micro_batch(budget: int, parameters: Iterable[torch.Tensor],
 def not_fitting(combination: Combination, error: InfeasibleError) -> Found:
     """What the error says of it."""
     needed = getattr(error, "smallest_budget", None)
-    return Found(combination, None, needed, str(error).split(". ")[0].splitlines()[0])
+    return Found(combination, None, needed, first_sentence(error))
+
+
+def first_sentence(error: Exception) -> str:
+    """What fits in a table."""
+    return (str(error).split(". ")[0].splitlines() or [type(error).__name__])[0]
 
 
 def found_of(session: Session, combination: Combination, size: int | None = None) -> Found:
@@ -119,7 +125,7 @@ def found_of(session: Session, combination: Combination, size: int | None = None
     reason = (f"keeps every value; {format_bytes(max(room, 0))} stay free" if keeps_all else
               f"{predicted.overhead:.1%} more time than when every value is kept")
     return Found(combination, keep_all if keeps_all else seconds, memory.planned_peak, reason,
-                 keep_all, size)
+                 keep_all, size, least_bytes=session.figures.least_bytes())
 
 
 def measured(model: torch.nn.Module, inputs: object, budget: int, combination: Combination,

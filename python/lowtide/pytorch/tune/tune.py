@@ -19,9 +19,10 @@ from ..common.progress import say
 from .combination import Combination
 from .combinations import SHARDINGS, Allowed, combinations
 from .deepspeed import from_deepspeed
-from .mesh_search import MeshSearch
+from .mesh_search import MeshSearch, TuningRanks
+from .mesh_size_search import MeshSizeSearch
 from .searches import SizeSearch, StepSearch, TuningSearch
-from .trial import Found
+from .trial import Found, first_sentence
 from .tuned import SIZES, Tuned
 
 if TYPE_CHECKING:
@@ -79,7 +80,8 @@ def tune(
     behind what does not. ``deepspeed``: a configuration of DeepSpeed, or its file, whose settings
     take the place of what is allowed, as ``from_deepspeed`` reads them. ``mesh``: as of ``wrap``,
     on all ranks of which this call is made, each with its own inputs; ``shardings`` are then tried
-    too, and all ranks get the same ranking, by the rank that takes the most. Nothing moves there.
+    too, and all ranks get the same ranking, by the rank that takes the most; a size is that of each
+    rank. Nothing moves there.
 
     Times are those of the forward and the backward pass of a batch, from ops that were measured on
     this machine; of a run, with the update where one of the first makes it in its backward pass.
@@ -98,9 +100,10 @@ def tune(
                          f"{type(model).__name__}")
     if step_seconds is not None:
         step_seconds = checked_duration("step_seconds", step_seconds)
-    if mesh is not None and (goal in SIZES or offload is not None):
-        refused = f"the goal {goal!r}" if goal in SIZES else "offload"
-        raise InputError(f"a mesh is not for {refused} yet: leave one of them out")
+    if mesh is not None and offload is not None:
+        raise InputError("nothing moves to slower memory on the ranks of a mesh: leave offload "
+                         "out, and allow ways=(\"fused_update\",) and shardings=(\"full\",), "
+                         "which need the least memory on each rank; or leave mesh out")
     adopted = None if deepspeed is None else from_deepspeed(deepspeed)
     allowed = adopted.allowed if adopted is not None else Allowed(
         precisions, ways, stashes, Offload.parse(offload), shardings)
@@ -121,11 +124,14 @@ def _silent(_: str) -> None:
 def _search(model, example_inputs: object, settings: Mapping, goal: str,
             mesh: DeviceMesh | None) -> TuningSearch:
     if goal in SIZES:
-        return SizeSearch(model, example_inputs, settings)
+        if example_inputs is not None:
+            raise InputError("a function of a size gives the inputs: leave example_inputs out")
+        return (SizeSearch(model, settings) if mesh is None else
+                MeshSizeSearch(model, settings, TuningRanks.of(mesh)))
     if example_inputs is None:
         raise InputError("tune wants example_inputs: what the model is called with")
     if mesh is not None:
-        return MeshSearch(model, example_inputs, settings, mesh)
+        return MeshSearch(model, example_inputs, settings, TuningRanks.of(mesh))
     return StepSearch(model, example_inputs, settings, _finalists(goal))
 
 
@@ -137,8 +143,7 @@ def _finalists(goal: str) -> int:
 def _budget_bytes(given: int | str | None, search: TuningSearch) -> int:
     if given is None:
         free, _ = _runtime.device_memory(str(search.device))
-        share = int(_SHARE_OF_FREE * free)
-        return search.least_of_all(share) if isinstance(search, MeshSearch) else share
+        return search.agreed(int(_SHARE_OF_FREE * free))
     budget = Budget.parse(given)
     if budget.bytes is None:
         raise InputError(f"tune wants a budget in bytes, or None for what is free, not {given!r}: "
@@ -196,7 +201,7 @@ def _planned(search: TuningSearch, budget: int, combination: Combination,
     except InputError as error:
         if is_first:
             raise
-        return Found(combination, None, None, f"refused: {error}")
+        return Found(combination, None, None, f"refused: {first_sentence(error)}")
 
 
 def _rank(found: Found, goal: str, step_seconds: float | None) -> tuple:
@@ -250,7 +255,7 @@ class _Proof:
         try:
             run = self._search.measured(self._budget, found, updates)
         except Error as error:
-            return self._refuted(found, f"planned, but it fails: {error}")
+            return self._refuted(found, f"planned, but it fails: {first_sentence(error)}")
         if not run.is_within:
             return self._refuted(found, f"planned, but a step took {format_bytes(run.peak)}")
         self._tell(f"{found.combination.label}: {run.seconds:.3g} s, run within "
