@@ -16,8 +16,8 @@ using solver::MaxFlow;
 
 constexpr int kSource = 0;
 constexpr int kSink = 1;
-/// A certificate may be a stranger's: the flow takes time in proportion to its size. Where it is not
-/// over then, less is proved. Those of training steps take fewer than a tenth of it.
+/// A certificate may be a stranger's: the flow takes time in proportion to its size. Where it is
+/// not over then, less is proved. Those of training steps take fewer than a tenth of it.
 constexpr std::int64_t kStepsPerNode = 10'000;
 
 class Cut {

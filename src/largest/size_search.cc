@@ -26,9 +26,10 @@ SizeSearch::SizeSearch(const Sizes& sizes, Bytes budget, std::optional<std::int6
       budget_(budget),
       hint_(hint ? std::optional(*hint / sizes.multiple) : std::nullopt) {
   if (first_ <= last_) return;
-  throw InputError(fmt::format("no multiple of {} lies between {} and {}: choose another --multiple, "
-                               "--start or --limit (a batch is a multiple of --micro-batches, too).",
-                               sizes.multiple, sizes.first, sizes.last));
+  throw InputError(
+      fmt::format("no multiple of {} lies between {} and {}: choose another --multiple, "
+                  "--start or --limit (a batch is a multiple of --micro-batches, too).",
+                  sizes.multiple, sizes.first, sizes.last));
 }
 
 std::optional<std::int64_t> SizeSearch::next() {

@@ -21,8 +21,8 @@ class MaxFlow {
   explicit MaxFlow(int nodes) : edges_of_(nodes) {}
 
   void add_edge(int from, int to, std::int64_t capacity);
-  /// Returns the flow, which is the capacity of a minimum cut. After `most_steps` looks at an edge it
-  /// returns what flows so far, which is no more than that. Call it once.
+  /// Returns the flow, which is the capacity of a minimum cut. After `most_steps` looks at an edge
+  /// it returns what flows so far, which is no more than that. Call it once.
   std::int64_t run(int source, int sink,
                    std::int64_t most_steps = std::numeric_limits<std::int64_t>::max());
   /// After run(): the nodes on the sink's side of the minimum cut that is nearest to the sink.

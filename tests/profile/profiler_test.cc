@@ -23,9 +23,8 @@ Graph network() {
   GraphMaker m("network");
   const Initializer ones{Initializer::Kind::constant, 1, 0};
   const auto conv = [&](TensorId x, TensorId w) {
-    return m.op1("aten::convolution",
-                 {T{x}, T{w}, NoneArg(), Integers{1, 1}, Integers{1, 1}, Integers{1, 1}, false,
-                  Integers{0, 0}, std::int64_t{1}});
+    return m.op1("aten::convolution", {T{x}, T{w}, NoneArg(), Integers{1, 1}, Integers{1, 1},
+                                       Integers{1, 1}, false, Integers{0, 0}, std::int64_t{1}});
   };
   const TensorId x = m.resident("x", {2, 8, 16, 16}, ones);
   const TensorId w = m.resident("w", {8, 8, 3, 3}, ones);
@@ -40,9 +39,8 @@ Graph network() {
   const TensorId table = m.resident("table", {11, 6}, ones);
   const TensorId tokens = m.resident("tokens", {3, 4}, Initializer{}, DType::i64);
   const TensorId rows = m.op1("aten::embedding", {T{table}, T{tokens}});
-  const TensorId grad =
-      m.op1("aten::embedding_dense_backward",
-            {T{rows}, T{tokens}, std::int64_t{11}, std::int64_t{-1}, false});
+  const TensorId grad = m.op1("aten::embedding_dense_backward",
+                              {T{rows}, T{tokens}, std::int64_t{11}, std::int64_t{-1}, false});
   const auto dropped = m.op("aten::native_dropout", {T{grad}, 0.5, true});
   const TensorId view = m.op1("aten::view", {T{dropped[0]}, Integers{-1}});
   return m.build({back, view});
@@ -163,10 +161,9 @@ TEST(Profiler, StopsWhenAskedAndKeepsWhatItHas) {
 
 TEST(Profiler, RefusesTheProfileOfAnotherDevice) {
   cost::Profile profile{"Z80, 1 threads, LibTorch 0.1", {}};
-  EXPECT_THAT(
-      [&] { profile_ops(network(), profile, Control()); },
-      ThrowsMessage<InputError>(
-          ::testing::AllOf(HasSubstr("Z80"), HasSubstr(device::cpu_device().name()))));
+  EXPECT_THAT([&] { profile_ops(network(), profile, Control()); },
+              ThrowsMessage<InputError>(
+                  ::testing::AllOf(HasSubstr("Z80"), HasSubstr(device::cpu_device().name()))));
 }
 
 TEST(Profiler, NamesTheOpThatFails) {

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
+#include <cstdint>
 #include <limits>
 #include <random>
 
@@ -53,6 +55,36 @@ TEST(MaxFlow, EqualsTheSmallestCut) {
     ASSERT_FALSE(side[0]);
     ASSERT_EQ(capacity([&](int node) { return side[node]; }), least);
   }
+}
+
+/// So any of them is a bound, and the last one is the cut.
+TEST(MaxFlow, FlowsMoreWithMoreSteps) {
+  std::mt19937 random(3);
+  constexpr int kNodes = 20;
+  int partial = 0;
+  for (int round = 0; round < 50; ++round) {
+    std::vector<std::array<int, 3>> edges(60);
+    for (auto& edge : edges) {
+      for (int& number : edge) number = static_cast<int>(random() % kNodes);
+    }
+    const auto flow_within = [&](std::int64_t steps) {
+      solver::MaxFlow flow(kNodes);
+      for (const auto& [from, to, capacity] : edges) flow.add_edge(from, to, capacity);
+      return flow.run(0, 1, steps);
+    };
+    const std::int64_t whole = flow_within(std::numeric_limits<std::int64_t>::max());
+    std::int64_t before = flow_within(0);
+    ASSERT_EQ(before, 0);
+    for (std::int64_t steps = 1; steps < 2000; steps += 13) {
+      const std::int64_t flow = flow_within(steps);
+      ASSERT_GE(flow, before);
+      ASSERT_LE(flow, whole);
+      partial += flow > 0 && flow < whole;
+      before = flow;
+    }
+    ASSERT_EQ(before, whole);
+  }
+  EXPECT_GT(partial, 50);
 }
 
 TEST(Knapsack, ChoosesWhatIsWorthMostForEveryCapacity) {
