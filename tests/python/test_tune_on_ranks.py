@@ -71,12 +71,16 @@ def tuned(rank, budget, settings):
     return ranking, str(found), found.code, sorted(found.settings), peak
 
 
-def test_where_all_fits_each_rank_has_the_whole_model(ranks, peaks):
+def test_where_all_fits_each_rank_may_have_the_whole_model(ranks, peaks):
+    """Others are tried only where copies are predicted to be slower."""
     (ranking, text, code, settings, _), other = ranks.run(tuned, 2 * peaks["none"], {})
-    assert ranking == other[0] and len(ranking) == 1
-    assert ranking[0][0].sharding == "none"
-    assert "sharding none" in text
-    assert "sharding='none', mesh=mesh" in code and {"mesh", "sharding"} <= set(settings)
+    assert ranking == other[0]
+    whole = next(one for one in ranking
+                 if one[0].sharding == "none" and one[0].micro_batches == 1)
+    assert whole[1]
+    chosen = ranking[0][0].sharding
+    assert f"sharding {chosen}" in text
+    assert f"sharding='{chosen}', mesh=mesh" in code and {"mesh", "sharding"} <= set(settings)
 
 
 def test_an_update_in_the_backward_pass_is_one_of_the_ways(ranks, peaks):
@@ -114,19 +118,19 @@ def test_a_stage_of_deepspeed_is_a_sharding(ranks, peaks):
 
 def ranked_with_one_that_takes_more(rank, budget):
     """Rank 1 measures more than the budget of copies on each rank."""
-    before = mesh_search.measured
+    before = mesh_search.measured_for_good
 
     def too_much(model, inputs, budget, combination, settings, updates, steps):
         is_over = rank == 1 and combination.sharding == "none"
         return trial.Measured(1.0, budget + is_over, budget)
 
-    mesh_search.measured = too_much
+    mesh_search.measured_for_good = too_much
     try:
         model, batch = step_of(rank)
         found = lowtide.tune(model, batch, budget, optimizer="adam",
                              mesh=init_device_mesh("cpu", (2,)), **{**QUICK, "ways": ()})
     finally:
-        mesh_search.measured = before
+        mesh_search.measured_for_good = before
     return [(one.combination.sharding, one.fits, one.reason) for one in found.ranked]
 
 

@@ -18,6 +18,8 @@ def stand_in(optimizer: torch.optim.Optimizer, parameters: Sequence[Sequence[tor
     with this state. The optimizer itself, which others may look at, stays as it is."""
     made = object.__new__(type(optimizer))
     made.__dict__.update(vars(optimizer))
+    made.__dict__.update({name: hooks.copy() for name, hooks in vars(optimizer).items()
+                          if name.endswith("_hooks")})  # what is registered here stays here
     made.state = state  # type: ignore[assignment]
     made.param_groups = [{**group, "params": list(chosen)} for group, chosen
                          in zip(optimizer.param_groups, parameters) if chosen]

@@ -67,7 +67,8 @@ class StepHere:
             names = state_tensors(optimizer, group)
             for parameter in group["params"]:
                 if parameter in stepped:
-                    _place(optimizer.state[parameter], state[stepped[parameter]], parameter, names)
+                    held = optimizer.state.setdefault(parameter, {})
+                    _place(held, state[stepped[parameter]], parameter, names)
         torch.autograd.graph.increment_version([one for one in stepped if isinstance(one, DTensor)])
 
 

@@ -31,7 +31,7 @@ from .trial import (
     Found,
     Measured,
     found_of,
-    measured,
+    measured_for_good,
     micro_batch,
     not_fitting,
     require_plans,
@@ -112,8 +112,9 @@ class MeshSearch:
     def measured(self, budget: int, found: Found, updates: bool, steps: int = 3) -> Measured:
         """Of the rank that takes the most, of the slowest one."""
         with self._copied() as (model, settings):
-            run = measured(model, self._inputs, budget, found.combination,
-                           {**settings, "mesh": self._ranks.mesh}, updates, steps)
+            run = measured_for_good(model, self._inputs, budget, found.combination,
+                                    {**settings, "mesh": self._ranks.mesh},
+                                    updates or found.combination.fused_update, steps)
         label = found.combination.label
         peak, nanoseconds = self._group.largest("compare runs", label, run.peak,
                                                 int(run.seconds * _NANOSECONDS))

@@ -134,25 +134,33 @@ def measured(model: torch.nn.Module, inputs: object, budget: int, combination: C
     """By running it; the model, its gradients and the optimizer are as before afterwards.
     ``updates``: the optimizer steps, too, as it does where the backward pass updates. ``module``:
     the model as it was planned within the budget; None where it is to be planned now."""
-    part = micro_batch(inputs, combination)
-    arguments, named = arguments_of(part)
     updates = updates or combination.fused_update
     with _restored(model, settings.get("optimizer") if updates else None):
-        wrapped = module or wrap(model, part, budget, **settings, **combination.settings)
-        session = session_with_plans(wrapped)
-        times, peak = [], 0
-        for _ in range(1 + steps):  # ops of passes beside gradients are planned in the first one
-            began = time.perf_counter()
-            for _ in range(combination.micro_batches):  # the parts of a batch take as long
-                total(wrapped(*arguments, **named)).backward()
-            if updates:
-                settings["optimizer"].step()
-            _synchronize(model)
-            times.append(time.perf_counter() - began)
-            memory = session.memory()
-            peak = max(peak, memory.measured_peak - memory.outside)
-            model.zero_grad()
-        return Measured(statistics.median(times[1:]), peak, budget)
+        return measured_for_good(model, inputs, budget, combination, settings, updates, steps,
+                                 module)
+
+
+def measured_for_good(model: torch.nn.Module, inputs: object, budget: int, combination: Combination,
+                      settings: Mapping[str, Any], updates: bool, steps: int,
+                      module: torch.nn.Module | None = None) -> Measured:
+    """The same, and what steps change stays changed."""
+    part = micro_batch(inputs, combination)
+    arguments, named = arguments_of(part)
+    wrapped = module or wrap(model, part, budget, **settings, **combination.settings)
+    session = session_with_plans(wrapped)
+    times, peak = [], 0
+    for _ in range(1 + steps):  # ops of passes beside gradients are planned in the first one
+        began = time.perf_counter()
+        for _ in range(combination.micro_batches):  # the parts of a batch take as long
+            total(wrapped(*arguments, **named)).backward()
+        if updates:
+            settings["optimizer"].step()
+        _synchronize(model)
+        times.append(time.perf_counter() - began)
+        memory = session.memory()
+        peak = max(peak, memory.measured_peak - memory.outside)
+        model.zero_grad()
+    return Measured(statistics.median(times[1:]), peak, budget)
 
 
 def micro_batch(inputs: object, combination: Combination) -> object:
