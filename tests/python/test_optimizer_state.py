@@ -4,6 +4,7 @@ import lowtide
 import pytest
 import torch
 from lowtide.pytorch.budget.optimizer_state import STATES, optimizer_state_bytes
+from lowtide.pytorch.optimizer.stand_in import stand_in
 from torch import nn
 
 OPTIMIZERS = [
@@ -133,3 +134,15 @@ def test_a_history_counts_for_a_class_and_for_one_of_somebody_elses():
     known = optimizer_state_bytes(torch.optim.LBFGS(parameters), parameters)
     assert optimizer_state_bytes(torch.optim.LBFGS, parameters) == known >= 202 * 4 * 800
     assert optimizer_state_bytes(Growing(parameters, history_size=100), parameters) == known
+
+
+def test_hooks_of_a_stand_in_are_its_own():
+    optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(2))])
+    stepped = []
+    optimizer.register_step_pre_hook(lambda *_: stepped.append("every step"))
+    other = stand_in(optimizer, [optimizer.param_groups[0]["params"]], {})
+    other.register_step_pre_hook(lambda *_: stepped.append("of the stand-in"))
+    optimizer.step()
+    assert stepped == ["every step"]
+    other.step()
+    assert stepped == ["every step"] * 2 + ["of the stand-in"]
