@@ -76,6 +76,7 @@ class Profiling {
   /// its one measurement counted a hundred times. So heavy ops are measured in further rounds until
   /// their two shortest times agree, at most as long as all took before.
   void confirm() {
+    if (times_.empty()) return;  // all were known: pricing a large graph would take a while
     const double most_seconds = all_.seconds();
     const runtime::Stopwatch confirming;
     std::vector<Wanted> doubtful = heavy();

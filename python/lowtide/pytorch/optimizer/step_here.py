@@ -16,9 +16,9 @@ _ALL: weakref.WeakKeyDictionary[torch.optim.Optimizer, StepHere] = weakref.WeakK
 
 
 def step_here(optimizer: object) -> None:
-    """From now on, whoever calls the step of an optimizer that treats each element alone has it run
-    on plain tensors. A DTensor decides for each operation where its result lies, which takes longer
-    than the operation. Others step as before."""
+    """From now on, an optimizer that treats each element alone steps plain tensors. A DTensor
+    decides for each operation where its result lies, which takes longer than the operation. Other
+    optimizers step as before."""
     if not why_not_by_element(optimizer) and optimizer not in _ALL:
         assert isinstance(optimizer, torch.optim.Optimizer)  # or there was a reason
         _ALL[optimizer] = StepHere(optimizer)
