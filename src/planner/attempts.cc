@@ -8,6 +8,7 @@
 #include "base/time_share.h"
 #include "bounds/budget_floor.h"
 #include "bounds/certificate.h"
+#include "bounds/moments_bound.h"
 #include "bounds/raised.h"
 #include "layout/sections.h"
 #include "ordering/known_order.h"
@@ -27,8 +28,10 @@ constexpr double kLaterShare = 0.4;
 /// Share of the time limit after which alternatives that may well not fit are no longer laid out,
 /// and a fitting one that costs more is taken.
 constexpr double kLayoutShare = 0.75;
-/// Share of the time limit for raising a bound that is far below the cost of the plan.
+/// Share of the time limit for raising a bound that is below the cost of the plan.
 constexpr double kBoundShare = 0.2;
+/// Share of that time for prices; the rest is for moments.
+constexpr double kPricesShare = 0.5;
 /// Share of the time left for removing reruns from a plan that fits.
 constexpr double kSpareRoomShare = 0.15;
 /// The switch of strategies that may lose reruns.
@@ -290,22 +293,39 @@ class Attempts {
   }
 
   bool is_far_from_bound(double cost) const {
-    constexpr double kFar = 0.02;  // of the cost of keep-all
-    return bound_ && bound_model_ == "fixed-order" &&
-           cost - *bound_ > kFar * planned_.keep_all_cost;
+    constexpr double kFar = 0.02;
+    return may_save(kFar, cost);
   }
 
-  /// A bound that is far below the plan's cost gets some of the time that is left.
+  /// Whether the bound allows a plan that saves more than this share of the cost of keep-all.
+  bool may_save(double share, double cost) const {
+    return bound_ && cost - *bound_ > share * planned_.keep_all_cost;
+  }
+
+  /// A bound that is below the plan's cost gets some of the time that is left.
   void raise_bound(double cost) {
-    if (!is_far_from_bound(cost) || !planned_.certificate) return;
+    constexpr double kNear = 0.002;
+    if (!may_save(kNear, cost) || !planned_.certificate) return;
     const double seconds =
         std::min(control_.left_seconds(), kBoundShare * control_.limit_seconds());
     if (control_.limit_seconds() > 0 && seconds <= 0) return;
     const Control part = part_of_time(control_, seconds);
-    auto higher = bounds::raised(graph_, *planned_.certificate, part);
+    if (is_far_from_bound(cost)) raise_bound_by_prices(cost, share_of_time(part, kPricesShare));
+    raise_bound_by_moments(cost, part);
+  }
+
+  void raise_bound_by_prices(double cost, const Control& control) {
+    if (planned_.certificate->chain) return;
+    auto higher = bounds::raised(graph_, *planned_.certificate, control);
     if (higher == nullptr || higher->lower_bound > cost) return;
-    bound_ = higher->lower_bound;
+    bound_ = std::max(*bound_, higher->lower_bound);
     planned_.certificate = std::move(higher);
+  }
+
+  /// The certificate proves less than this bound.
+  void raise_bound_by_moments(double cost, const Control& control) {
+    const double higher = bounds::moments_bound(graph_, *planned_.certificate, cost, control).value;
+    if (higher <= cost * (1 + 1e-9)) bound_ = std::max(*bound_, higher);
   }
 
   /// Says why there is no plan, and which budget would do.
