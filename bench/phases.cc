@@ -40,6 +40,7 @@ const Phase kPhases[] = {{"all phases", {}},
                          {"no starts", {{"starts", "off"}}},
                          {"no annealing", {{"moves", 0}}},
                          {"no proof", {{"prove", 0}}},
+                         {"no moments", {{"moments", "off"}}},
                          {"no order", {{"order", 0}}},
                          {"no reordering", {{"reorder", "off"}}},
                          {"no restarts", {{"restarts", "off"}}},
@@ -56,9 +57,8 @@ std::string row(const Graph& graph, Bytes budget, const Phase& phase, double sec
 }
 
 void run(const Arguments& arguments) {
-  fmt::print(
-      "| graph | budget | phases | overhead | bound | counted s |\n"
-      "| --- | ---: | --- | ---: | ---: | ---: |\n");
+  fmt::print("| graph | budget | phases | overhead | bound | counted s |\n"
+             "| --- | ---: | --- | ---: | ---: | ---: |\n");
   for (const std::string& file : arguments.graphs) {
     const Graph graph = read_graph(file);
     const auto peak = static_cast<double>(keep_all_reference(graph).peak_bytes);

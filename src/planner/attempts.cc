@@ -36,6 +36,9 @@ constexpr double kPricesShare = 0.5;
 constexpr double kSpareRoomShare = 0.15;
 /// The switch of strategies that may lose reruns.
 constexpr const char* kSpareRoom = "spare-room";
+/// The switches of strategies with a bound.
+constexpr const char* kBound = "bound";
+constexpr const char* kMoments = "moments";
 /// So many alternatives are tried whose layouts fit only if they waste less than the answer's: to
 /// ask the strategy again needs less time than to try all of them.
 constexpr int kDoubtfulLayouts = 2;
@@ -306,12 +309,13 @@ class Attempts {
   void raise_bound(double cost) {
     constexpr double kNear = 0.002;
     if (!may_save(kNear, cost) || !planned_.certificate) return;
+    if (strategy::is_off(options_, kBound)) return;
     const double seconds =
         std::min(control_.left_seconds(), kBoundShare * control_.limit_seconds());
     if (control_.limit_seconds() > 0 && seconds <= 0) return;
     const Control part = part_of_time(control_, seconds);
     if (is_far_from_bound(cost)) raise_bound_by_prices(cost, share_of_time(part, kPricesShare));
-    raise_bound_by_moments(cost, part);
+    if (!strategy::is_off(options_, kMoments)) raise_bound_by_moments(cost, part);
   }
 
   void raise_bound_by_prices(double cost, const Control& control) {

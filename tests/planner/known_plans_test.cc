@@ -89,7 +89,9 @@ TEST(KnownPlans, AnswerOnlyWhereTheyLeaveWhatIsNeededAfterwards) {
       nothing.budget_bytes = peak * percent / 100;
       const Planned found = known.best(graph, nothing);
       (found.plan ? answered : refused) += 1;
-      if (found.plan) EXPECT_LE(layout::needed_bytes(graph, *found.plan), nothing.budget_bytes);
+      if (found.plan) {
+        EXPECT_LE(layout::needed_bytes(graph, *found.plan), nothing.budget_bytes);
+      }
     }
   }
   EXPECT_GT(answered, 0);

@@ -16,8 +16,8 @@ class Phases {
  public:
   Phases(const std::string& graph, double share, double seconds)
       : graph_(read_graph(LOWTIDE_SOURCE_DIR "/data/graphs/" + graph + ".json")),
-        budget_(static_cast<Bytes>(share *
-                                   static_cast<double>(keep_all_reference(graph_).peak_bytes))),
+        budget_(
+            static_cast<Bytes>(share * static_cast<double>(keep_all_reference(graph_).peak_bytes))),
         seconds_(seconds),
         all_(within({})) {}
 
@@ -56,9 +56,16 @@ TEST(Phases, StartsAndSpareRoomMakePlansCheaperAndTheBoundIsHigher) {
   EXPECT_GT(phases.bound_less_without({{"bound", 0}}), 0.5);
 }
 
-TEST(Phases, TheProofRaisesTheBoundOfSmallGraphs) {
+TEST(Phases, TheProofRaisesTheBoundOfSmallGraphsAsFewMomentsDo) {
   const Phases phases("checkmate-unet", 0.4, 1.5);
-  EXPECT_GT(phases.bound_less_without({{"prove", 0}}), 0.05);
+  const double without_moments = phases.bound_less_without({{"moments", "off"}});
+  const double without_both = phases.bound_less_without({{"moments", "off"}, {"prove", 0}});
+  EXPECT_GT(without_both, without_moments + 0.05);
+}
+
+TEST(Phases, AFewMomentsRaiseTheBoundOfAUNet) {
+  const Phases phases("torch-unet", 0.4, 3);
+  EXPECT_GT(phases.bound_less_without({{"moments", "off"}}), 1);
 }
 
 TEST(Phases, RestartsMakePlansCheaper) {

@@ -198,6 +198,10 @@ Strategy search_strategy() {
                                 "work on the proof on small graphs, in proportion to the "
                                 "moves; 0: none",
                                 1, {0, 1e6}),
+                  on_off_option("moments",
+                                "raise the bound of the answer by an exact program of a few "
+                                "moments",
+                                true),
                   number_option("order", "work on the order of the ops; 0 keeps the graph's", 1,
                                 {0, 1e6}),
                   on_off_option("reorder",
