@@ -155,11 +155,9 @@ def test_arguments_of_narrower_dtypes(dtype):
 #: They read elements, or whole inputs, once more after they have written some.
 SEVERAL_PASSES = [
     aten.masked_fill.Scalar, aten.masked_fill.Tensor, aten.cumsum.default, aten.cumprod.default,
-    aten._softmax.default, aten._log_softmax.default, aten._softmax_backward_data.default,
-    aten._log_softmax_backward_data.default, aten.sort.default, aten.flip.default,
+    aten.sort.default, aten.flip.default,
     aten.roll.default, aten.native_layer_norm.default, aten.native_layer_norm_backward.default,
-    aten.native_group_norm.default, aten.native_batch_norm.default, aten.index_add.default,
-    aten.scatter.src, aten.gather.default, aten.mm.default, aten.tril.default,
+    aten.native_group_norm.default, aten.native_batch_norm.default, aten.scatter.src, aten.gather.default, aten.mm.default, aten.tril.default,
     aten.reflection_pad1d.default, aten.avg_pool2d.default, aten.bernoulli.p,
 ]
 
@@ -187,6 +185,43 @@ def products(dtype, generator):
 def test_products_are_added_to_their_first_argument_in_place(dtype):
     used = written_over([(call, 0) for call in products(dtype, seeded(1))])
     assert used == {aten.addmm.default, aten.baddbmm.default}
+
+
+def lines(dtype, generator):
+    """Calls that reduce lines, with the argument that may be written over."""
+    softmaxes = [(aten._softmax, aten._softmax_backward_data),
+                 (aten._log_softmax, aten._log_softmax_backward_data)]
+    for shape in [(3, 5), (7, 1031), (2, 19, 33, 3), (5, 300, 3)]:
+        for dim in range(len(shape)):
+            for forward, backward in softmaxes:
+                x, gradient = (drawn(shape, dtype, generator) for _ in range(2))
+                yield call_of(forward.default, dtype, None, self=x, dim=dim, half_to_float=False), 0
+                given = dict(grad_output=gradient, output=forward.default(x, dim, False), dim=dim,
+                             input_dtype=dtype)
+                yield call_of(backward.default, dtype, None, **given), 0
+                yield call_of(backward.default, dtype, None, **given), 1
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.float16],
+                         ids=str)
+def test_lines_are_written_over_what_they_are_computed_of(dtype):
+    used = written_over(lines(dtype, seeded(1)))
+    assert used == {aten._softmax.default, aten._log_softmax.default,
+                    aten._softmax_backward_data.default, aten._log_softmax_backward_data.default}
+
+
+def added_rows(dtype, generator):
+    for rows, columns in [(5, 37), (1, 1), (64, 256)]:
+        for count in (0, 1, 9):
+            yield call_of(aten.index_add.default, dtype, None, dim=0,
+                          self=drawn((rows, columns), dtype, generator),
+                          index=torch.randint(rows, (count,), generator=generator),
+                          source=drawn((count, columns), dtype, generator))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16], ids=str)
+def test_rows_are_added_to_a_table_in_place(dtype):
+    assert written_over([(call, 0) for call in added_rows(dtype, seeded(1))])
 
 
 def test_a_product_is_not_written_over_a_factor():

@@ -102,7 +102,7 @@ def test_the_largest_op_is_no_floor():
     whole = needed_bytes(Wide().to(DEVICE), inputs, 1)
     logits = 8 * 64 * 4000 * 4
     parameters = 2 * 2 * 4000 * 16 * 4  # and their gradients
-    assert whole > parameters + 2 * logits
+    assert whole > 2 * logits
     assert needed_bytes(Wide().to(DEVICE), inputs, 8) < parameters + logits
 
 

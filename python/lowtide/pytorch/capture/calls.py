@@ -44,7 +44,7 @@ def add_call(document: Document, node: torch.fx.Node, phase: str, updates_in_pla
         document.values[node] = _update_in_place(document, op, node, results)
     else:
         document.values[node] = document.add_results(op, node, results)
-    pairs = pairs_of_call(op, node.target, document.records)
+    pairs = pairs_of_call(op, node.target, document.records, _is_on_cuda(node))
     if pairs:
         op["inplace"] = pairs
     document.add_op(op, node)
@@ -79,6 +79,11 @@ def _argument(node, name):
         if argument.name == name:
             return node.args[index] if index < len(node.args) else node.kwargs.get(name)
     return None
+
+
+def _is_on_cuda(node):
+    value = node.meta["val"]
+    return isinstance(value, torch.Tensor) and value.device.type == "cuda"
 
 
 def _update_in_place(document, op, node, results):

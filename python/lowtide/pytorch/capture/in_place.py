@@ -14,9 +14,13 @@ _ONE_PASS = frozenset(f"aten::{name}" for name in (
     "logical_not", "hardtanh", "hardtanh_backward", "where.self", "native_dropout",
     "native_dropout_backward")) | frozenset(f"lowtide::{name}" for name in (
         "pass_by_bits", "gather_wait", "reduce_start", "reduce_wait", "scatter_start"))
-#: Products that are added to the first argument: the kernel copies that into the result and adds
-#: there. Over the same bytes nothing changes, as the others are read after that.
-_ADDED_TO_FIRST = frozenset(("aten::addmm", "aten::baddbmm"))
+#: Something is added to the first argument: the kernel copies that into the result and adds there.
+#: Over the same bytes nothing changes, as the others are read after that.
+_ADDED_TO_FIRST = frozenset(("aten::addmm", "aten::baddbmm", "aten::index_add"))
+#: Kernels of the CPU that reduce a line, and then compute each of its elements from that of the
+#: inputs. Those of CUDA were not tried.
+_LINE_BY_LINE = frozenset(f"aten::{name}" for name in (
+    "_softmax", "_log_softmax", "_softmax_backward_data", "_log_softmax_backward_data"))
 
 
 def is_pointwise(target: torch._ops.OpOverload) -> bool:
@@ -33,10 +37,10 @@ def is_pointwise(target: torch._ops.OpOverload) -> bool:
     return torch.Tag.pointwise in target.tags and structured and not random
 
 
-def pairs_of_call(op: dict, target: torch._ops.OpOverload,
-                  tensors: Sequence[dict]) -> list[list[int]]:
+def pairs_of_call(op: dict, target: torch._ops.OpOverload, tensors: Sequence[dict],
+                  is_on_cuda: bool) -> list[list[int]]:
     """Every [0, input position] where the kernel may write its result over that input."""
-    if is_pointwise(target):
+    if is_pointwise(target) or (target.name() in _LINE_BY_LINE and not is_on_cuda):
         return permitted_pairs(op, tensors)
     if target.name() not in _ADDED_TO_FIRST:
         return []

@@ -17,6 +17,7 @@ from ..joint_graph.primals import placeholders
 from .rules import cut_of, is_of_no_use_alone
 from .rules.cut import Cut, KnownRows, Made, Rows, Slicewise, Whole, shape
 from .segments import segments, storages
+from .sums import Sums, sums_of_parts
 
 _aten = torch.ops.aten
 #: Their results depend on where in memory the elements of their first argument lie. A factorization
@@ -33,7 +34,8 @@ class Marks:
     """``size``: rows of the batch. ``made``: by node, one for each result; ``cuts``: of the ops
     that run in slices; ``whole``: ops that mix rows and whose results have rows. ``stages``: by
     node. All slices of a stage run before the next one begins, and ops that run as a whole before
-    the slices of their stage. ``backward``: the first stage of the backward pass.
+    the slices of their stage. ``backward``: the first stage of the backward pass. ``sums``: to
+    which slices of several ops add their parts.
     """
 
     size: int
@@ -42,6 +44,7 @@ class Marks:
     whole: set[fx.Node] = dataclasses.field(default_factory=set)
     stages: dict[fx.Node, int] = dataclasses.field(default_factory=dict)
     backward: int = 0
+    sums: Sums = dataclasses.field(default_factory=Sums)
 
     def is_in_slices(self, node: fx.Node) -> bool:
         return source_of(node) in self.cuts
@@ -87,6 +90,7 @@ def _marked_along(joint: fx.GraphModule, num_fwd_outputs: int, inputs: Sequence[
     _mark_tangents(marks, joint, num_fwd_outputs)
     _mark(marks, backward)
     _leave_sums_alone(marks, [*forward, *backward])
+    marks.sums = sums_of_parts([*forward, *backward], marks.cuts, marks.is_read_in_parts)
     _put_in_stages(marks, forward)
     marks.backward = 1 + max(marks.stages.values(), default=-1)
     _put_in_stages(marks, backward)
@@ -168,8 +172,9 @@ def _stage(marks: Marks, node: fx.Node, first: int) -> int:
     cut = marks.cuts.get(node)
     stage = max([first, *(marks.stages.get(read, 0) + _waits(marks, cut, read)
                           for read in node.all_input_nodes)])
-    if cut is not None and any(part is Slicewise.TOTAL and not _is_at_hand(marks, cut, read, stage)
-                               for read, part in cut.reads.items()):
+    if cut is not None and node not in marks.sums.within and any(
+            part is Slicewise.TOTAL and not _is_at_hand(marks, cut, read, stage)
+            for read, part in cut.reads.items()):
         # Parts of a sum are not held from one stage to the next.
         marks.leave_whole(node)
         return _stage(marks, node, first)

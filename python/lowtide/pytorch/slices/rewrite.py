@@ -105,6 +105,8 @@ class _Writer:
 
     def _add_slice(self, node: fx.Node, index: int) -> None:
         slices = self._slices.setdefault(node, [None] * len(self._borders))
+        if node in self._marks.sums.within:
+            return
         if node.target is operator.getitem:
             slices[index] = self._slices[node.args[0]][index][node.args[1]]
             return
@@ -133,10 +135,11 @@ class _Writer:
 
     def _added_up(self, node: fx.Node, cut: Cut, run: Callable, args, kwargs) -> Any:
         """What a slice makes; parts of sums are added to those of the slices before."""
-        before = self._whole.get(node)
-        is_sum_alone = cut.made is Slicewise.TOTAL and not self._marks.is_read_in_parts(node)
-        if before is not None and is_sum_alone and node.target is _aten.mm.default:
-            self._whole[node] = run(_aten.addmm.default, before, *args)
+        total = self._marks.sums.of_part.get(node, node)
+        before = self._whole.get(total)
+        is_read = total is node and self._marks.is_read_in_parts(node)
+        if before is not None and cut.add_to is not None and not is_read:
+            self._whole[total] = cut.add_to(run, before, args, kwargs)
             return None
         made = (cut.call(run, node.target, args, kwargs) if cut.call
                 else run(node.target, *args, **kwargs))
@@ -144,7 +147,7 @@ class _Writer:
             self._whole[node] = [self._together(run, kind, earlier, part) for kind, earlier, part
                                  in zip(cut.made, before or [None] * len(made), made)]
         elif isinstance(cut.made, Slicewise):
-            self._whole[node] = self._together(run, cut.made, before, made)
+            self._whole[total] = self._together(run, cut.made, before, made)
         return made
 
     @staticmethod

@@ -55,6 +55,8 @@ class Cut:
     them; inputs are those of the whole op. ``call(run, target, args, kwargs)``: what a slice
     computes, if that is not the op itself. ``finish(run, totals)``: the results of the whole op
     from those of the slices, added up, where a sum is not yet the result.
+    ``add_to(run, before, args, kwargs)``: the sum ``before`` and the part of a slice, without that
+    part in memory.
     """
 
     reads: Mapping[fx.Node, Rows | Slicewise]
@@ -62,6 +64,7 @@ class Cut:
     arguments: Callable[[int], tuple] | None = None
     call: Callable | None = None
     finish: Callable | None = None
+    add_to: Callable | None = None
 
 
 @dataclasses.dataclass(frozen=True)

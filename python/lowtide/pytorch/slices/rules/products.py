@@ -9,6 +9,7 @@ from torch import fx
 from .cut import Cut, KnownRows, Rows, Slicewise, shape
 
 _aten = torch.ops.aten
+_ADDED_TO = {_aten.mm.default: _aten.addmm.default, _aten.bmm.default: _aten.baddbmm.default}
 
 
 def _mm(node: fx.Node, known: KnownRows) -> Cut | None:
@@ -35,14 +36,20 @@ def _product(node, a, b, known) -> Cut | None:
                                     None)):
         return Cut({a: pairs, b: pairs}, pairs)
     if in_a and in_a.dim == column and known.has(b, in_a.at(row)):
-        return Cut({a: in_a, b: in_a.at(row)}, Slicewise.TOTAL)
+        return _sum(node, {a: in_a, b: in_a.at(row)})
     if in_b and in_b.dim == row and known.has(a, in_b.at(column)):
-        return Cut({a: in_b.at(column), b: in_b}, Slicewise.TOTAL)
+        return _sum(node, {a: in_b.at(column), b: in_b})
     if in_a and in_a.dim == row and in_b is None:
         return Cut({a: in_a}, in_a)
     if in_b and in_b.dim == column and in_a is None:
         return Cut({b: in_b}, in_b)
     return None
+
+
+def _sum(node, reads):
+    target = _ADDED_TO.get(node.target)
+    return Cut(reads, Slicewise.TOTAL, add_to=target and (
+        lambda run, before, args, kwargs: run(target, before, *args)))
 
 
 def _mv(node: fx.Node, known: KnownRows) -> Cut | None:
