@@ -97,6 +97,7 @@ _WITH_TORCH = {
     "max_batch": ".pytorch.max_batch",
     "memory": ".pytorch.explanation",
     "metrics": ".pytorch.metrics",
+    "micro_batches": ".pytorch.micro_batches",
     "Offload": ".pytorch.budget.offload",
     "pipeline": ".pytorch.pipeline",
     "RankError": ".pytorch.ranks",

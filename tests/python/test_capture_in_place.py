@@ -155,9 +155,10 @@ def test_arguments_of_narrower_dtypes(dtype):
 #: They read elements, or whole inputs, once more after they have written some.
 SEVERAL_PASSES = [
     aten.masked_fill.Scalar, aten.masked_fill.Tensor, aten.cumsum.default, aten.cumprod.default,
-    aten.sort.default, aten.flip.default,
-    aten.roll.default, aten.native_layer_norm.default, aten.native_layer_norm_backward.default,
-    aten.native_group_norm.default, aten.native_batch_norm.default, aten.scatter.src, aten.gather.default, aten.mm.default, aten.tril.default,
+    aten.sort.default, aten.flip.default, aten.roll.default, aten.native_layer_norm.default,
+    aten.native_layer_norm_backward.default, aten.native_group_norm.default,
+    aten.native_batch_norm.default, aten.scatter.src, aten.gather.default, aten.mm.default,
+    aten.tril.default,
     aten.reflection_pad1d.default, aten.avg_pool2d.default, aten.bernoulli.p,
 ]
 

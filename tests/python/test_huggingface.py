@@ -57,14 +57,15 @@ def batch_of(rows):
     return {name: torch.stack([row[name] for row in rows]) for name in rows[0]}
 
 
-def train(model, folder, callbacks=(), **options):
+def train(model, folder, callbacks=(), data=None, **options):
     """Parameters after three steps of the Trainer, and its log."""
     from transformers import Trainer, TrainingArguments
 
     arguments = TrainingArguments(
-        output_dir=folder, max_steps=3, per_device_train_batch_size=8, logging_steps=1,
-        save_strategy="no", report_to=[], use_cpu=True, disable_tqdm=True, seed=5, **options)
-    trainer = Trainer(model=model, args=arguments, train_dataset=examples(40),
+        output_dir=folder, max_steps=3, logging_steps=1,
+        save_strategy="no", report_to=[], use_cpu=True, disable_tqdm=True, seed=5,
+        **{"per_device_train_batch_size": 8, **options})
+    trainer = Trainer(model=model, args=arguments, train_dataset=data or examples(40),
                       callbacks=list(callbacks))
     trainer.train()
     return model.state_dict(), trainer.state.log_history
@@ -72,6 +73,37 @@ def train(model, folder, callbacks=(), **options):
 
 def losses(log):
     return [entry["loss"] for entry in log if "loss" in entry]
+
+
+def examples_that_count_unlike(count):
+    """Each has another number of labels that count, every fifth one none."""
+    for index, example in enumerate(found := examples(count)):
+        example["labels"] = example["labels"].clone()
+        example["labels"][0 if index % 5 == 2 else 1 + index * 7 % LENGTH:] = -100
+    return found
+
+
+@pytest.mark.parametrize("options", sweep([{}, {"slices": 2}], [{}]))
+def test_micro_batches_count_by_their_tokens(huggingface, options, tmp_path):
+    data, steps = examples_that_count_unlike(40), []
+    for callbacks, settings in [
+            ([], {"per_device_train_batch_size": 8}),
+            ([], {"gradient_accumulation_steps": 8}),
+            ([huggingface.MemoryBudget("90%", time_limit=0.3, **options)],
+             {"gradient_accumulation_steps": 8})]:
+        model = gpt2("sdpa")
+        for layer in model.modules():
+            if isinstance(layer, torch.nn.Dropout):
+                layer.p = 0.0  # it would draw otherwise for parts
+        trained, log = train(model, tmp_path, callbacks, data, optim="sgd", learning_rate=0.5,
+                             **{"per_device_train_batch_size": 1, **settings})
+        steps.append((trained, losses(log)))
+    (whole, _), (parted, parted_losses), (ours, our_losses) = steps
+    same_bits = not options
+    for name, tensor in ours.items():
+        assert torch.equal(tensor, parted[name]) or not same_bits
+        torch.testing.assert_close(tensor, whole[name], rtol=1e-4, atol=1e-6)
+    assert our_losses == pytest.approx(parted_losses, abs=0 if same_bits else 1e-4)
 
 
 @pytest.mark.parametrize("make, attention", [(bert, "sdpa"), (gpt2, "eager")])

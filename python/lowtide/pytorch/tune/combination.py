@@ -77,8 +77,9 @@ class Combination:
         if self.micro_batches == 1:
             return wrapped
         return (f"{wrapped}  # inputs: those of a micro-batch\n"
-                f"# In each step, for each of {self.micro_batches} micro-batches of equal size:\n"
-                f"#     (loss / {self.micro_batches}).backward()\n"
+                f"# In each step, where the loss is a mean over rows (or over targets, if given):\n"
+                f"# for part in lowtide.micro_batches(batch, {self.micro_batches}, targets=None):\n"
+                f"#     (loss of part.inputs * part.weight).backward()\n"
                 f"# and then optimizer.step() and optimizer.zero_grad().")
 
 
