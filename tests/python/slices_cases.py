@@ -132,6 +132,14 @@ CASES = {
     "tied": lambda: _tokens(
         lambda embed, x, t: F.cross_entropy((embed(x) @ embed.weight.t()).transpose(1, 2), t),
         nn.Embedding(9, 4)),
+    "tied, with padding": lambda: _tokens(
+        lambda embed, x, t: F.cross_entropy((embed(x) @ embed.weight.t()).transpose(1, 2), t),
+        nn.Embedding(9, 4, padding_idx=2)),
+    "two lookups in a table": lambda: _tokens(
+        lambda embed, x, t: (embed(x).exp() * embed(t)).square().mean(), nn.Embedding(9, 4)),
+    "a layer of three uses": lambda: (Calls(
+        lambda linear, x: linear(linear(linear(x).tanh()).exp() @ linear.weight).square().mean(),
+        nn.Linear(4, 4)), (floats(3, 4),)),
     "attention": lambda: (Attention(), (floats(5, 16),)),
     "attention with a mask": lambda: (Attention(masked=True), (floats(5, 16),)),
     "grouped heads": lambda: (Attention(groups=2), (floats(5, 16),)),
@@ -221,6 +229,16 @@ class Wide(nn.Module):
 
     def forward(self, tokens, target):
         return F.cross_entropy(self.head(self.embed(tokens)).flatten(0, 1), target.flatten())
+
+
+class Tied(Wide):
+    """Its head is the embedding, and its table larger than the logits of a row."""
+
+    def __init__(self):
+        super().__init__()
+        self.embed = nn.Embedding(4000, 128)
+        self.head = nn.Linear(128, 4000, bias=False)
+        self.head.weight = self.embed.weight
 
 
 def tokens(count, *shape):

@@ -7,7 +7,7 @@ import pytest
 import torch
 from lowtide.pytorch.slices import rules
 from on_device import DEVICE
-from slices_cases import CASES, ROWS, ZOO, Calls, Wide, needed_bytes, number_of_slices, tokens
+from slices_cases import CASES, ROWS, ZOO, Calls, Tied, Wide, needed_bytes, number_of_slices, tokens
 from sweep import sweep
 from torch import nn
 from torch.nn import functional as F
@@ -104,6 +104,12 @@ def test_the_largest_op_is_no_floor():
     parameters = 2 * 2 * 4000 * 16 * 4  # and their gradients
     assert whole > 2 * logits
     assert needed_bytes(Wide().to(DEVICE), inputs, 8) < parameters + logits
+
+
+def test_a_head_that_is_the_embedding_has_one_gradient():
+    inputs = tokens(4000, 8, 64), tokens(4000, 8, 64)
+    table, logits = 4000 * 128 * 4, 64 * 4000 * 4
+    assert needed_bytes(Tied().to(DEVICE), inputs, 8) < 2 * table + 2.5 * logits
 
 
 def test_one_sequence_runs_in_slices_of_its_time():
