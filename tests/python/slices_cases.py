@@ -137,6 +137,8 @@ CASES = {
         nn.Embedding(9, 4, padding_idx=2)),
     "two lookups in a table": lambda: _tokens(
         lambda embed, x, t: (embed(x).exp() * embed(t)).square().mean(), nn.Embedding(9, 4)),
+    "a sum and itself": lambda: (Calls(
+        lambda linear, x: (total := linear(x).sum()) + total, nn.Linear(4, 4)), (floats(4),)),
     "a layer of three uses": lambda: (Calls(
         lambda linear, x: linear(linear(linear(x).tanh()).exp() @ linear.weight).square().mean(),
         nn.Linear(4, 4)), (floats(3, 4),)),

@@ -37,7 +37,8 @@ def sums_of_parts(nodes: Sequence[fx.Node], cuts: Mapping[fx.Node, Cut],
 
 
 def _adds(node: fx.Node, cuts: Container[fx.Node]) -> bool:
-    return node in cuts and node.target is _aten.add.Tensor and not node.kwargs
+    return (node in cuts and node.target is _aten.add.Tensor and not node.kwargs
+            and node.args[0] is not node.args[1])
 
 
 def _add_sum(sums: Sums, total: fx.Node, cuts: Mapping[fx.Node, Cut]) -> None:
