@@ -30,11 +30,16 @@ constexpr std::array<Unit, 10> kUnits{{{"", 1},
                                        {"gib", 1LL << 30},
                                        {"tib", 1LL << 40}}};
 
-[[noreturn]] void refuse(std::string_view text, std::string_view why) {
-  throw InputError(fmt::format(
-      "budget \"{}\" {}. Write bytes (800000000), an amount (512MB, 1.5GiB) or a share of what "
-      "keep-all needs (60%).",
-      text, why));
+/// What a person wrote, for errors.
+struct Written {
+  std::string_view text;
+  std::string_view what;   ///< it is
+  std::string_view forms;  ///< it may have
+};
+
+[[noreturn]] void refuse(const Written& written, std::string_view why) {
+  throw InputError(
+      fmt::format("{} \"{}\" {}. Write {}.", written.what, written.text, why, written.forms));
 }
 
 std::string_view trimmed(std::string_view text) {
@@ -60,12 +65,12 @@ std::pair<std::string_view, std::string_view> split_number(std::string_view text
   return {text.substr(0, end), trimmed(text.substr(end))};
 }
 
-double parse_number(std::string_view digits, std::string_view text) {
+double parse_number(std::string_view digits, const Written& written) {
   double number = 0;
   const char* end = digits.data() + digits.size();
   const auto [stop, error] = std::from_chars(digits.data(), end, number, std::chars_format::fixed);
-  if (error == std::errc::result_out_of_range) refuse(text, "is larger than any memory");
-  if (digits.empty() || error != std::errc{} || stop != end) refuse(text, "is not a number");
+  if (error == std::errc::result_out_of_range) refuse(written, "is larger than any memory");
+  if (digits.empty() || error != std::errc{} || stop != end) refuse(written, "is not a number");
   return number;
 }
 
@@ -81,19 +86,40 @@ std::optional<Bytes> parse_exact(std::string_view digits, std::int64_t unit) {
   return product;
 }
 
-Bytes parse_amount(std::string_view digits, std::int64_t unit, std::string_view text) {
+Bytes bytes_of(std::string_view digits, std::int64_t unit, const Written& written) {
   if (const auto exact = parse_exact(digits, unit)) return *exact;
-  const double bytes = parse_number(digits, text) * static_cast<double>(unit);
+  const double bytes = parse_number(digits, written) * static_cast<double>(unit);
   if (bytes >= static_cast<double>(std::numeric_limits<Bytes>::max())) {
-    refuse(text, "is larger than any memory");
+    refuse(written, "is larger than any memory");
   }
   return static_cast<Bytes>(bytes);
 }
 
-Budget parse_share(std::string_view digits, std::string_view text) {
-  const double percent = parse_number(digits, text);
-  if (percent <= 0) refuse(text, "leaves no memory at all");
-  if (percent > 100) refuse(text, "is more than keep-all needs; 100% is enough for any plan");
+/// The number of a text and its unit, which may be "%". Throws for none, and for one below 0.
+std::pair<std::string_view, std::string_view> number_and_unit(const Written& written) {
+  const std::string_view content = trimmed(written.text);
+  if (content.empty()) refuse(written, "is empty");
+  if (content.front() == '-') refuse(written, "is negative");
+  return split_number(content);
+}
+
+Bytes amount_of(const Written& written) {
+  const auto [digits, suffix] = number_and_unit(written);
+  const std::string unit_name = lowered(suffix);
+  for (const Unit& unit : kUnits) {
+    if (unit.lower_name != unit_name) continue;
+    const Bytes bytes = bytes_of(digits, unit.bytes, written);
+    if (bytes == 0) refuse(written, "leaves no memory at all");
+    return bytes;
+  }
+  if (digits.empty()) refuse(written, "is not a number");
+  refuse(written, fmt::format("has the unknown unit \"{}\"", suffix));
+}
+
+Budget share_of(std::string_view digits, const Written& written) {
+  const double percent = parse_number(digits, written);
+  if (percent <= 0) refuse(written, "leaves no memory at all");
+  if (percent > 100) refuse(written, "is more than keep-all needs; 100% is enough for any plan");
   return {Budget::Share{percent}};
 }
 
@@ -108,20 +134,20 @@ Bytes Budget::resolve(Bytes keep_all_peak) const {
 }
 
 Budget parse_budget(std::string_view text) {
-  const std::string_view content = trimmed(text);
-  if (content.empty()) refuse(text, "is empty");
-  if (content.front() == '-') refuse(text, "is negative");
-  const auto [digits, suffix] = split_number(content);
-  if (suffix == "%") return parse_share(digits, text);
-  const std::string unit_name = lowered(suffix);
-  for (const Unit& unit : kUnits) {
-    if (unit.lower_name != unit_name) continue;
-    const Bytes bytes = parse_amount(digits, unit.bytes, text);
-    if (bytes == 0) refuse(text, "leaves no memory at all");
-    return {bytes};
+  const Written written{text, "budget",
+                        "bytes (800000000), an amount (512MB, 1.5GiB) or a share of what keep-all "
+                        "needs (60%)"};
+  const auto [digits, suffix] = number_and_unit(written);
+  if (suffix == "%") return share_of(digits, written);
+  return {amount_of(written)};
+}
+
+Bytes parse_amount(std::string_view text, std::string_view what) {
+  const Written written{text, what, "bytes (800000000) or an amount (512MB, 1.5GiB)"};
+  if (number_and_unit(written).second == "%") {
+    refuse(written, "is a share, where only bytes make sense");
   }
-  if (digits.empty()) refuse(text, "is not a number");
-  refuse(text, fmt::format("has the unknown unit \"{}\"", suffix));
+  return amount_of(written);
 }
 
 std::string format_budget(const Budget& budget) {

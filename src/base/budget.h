@@ -29,6 +29,10 @@ struct Budget {
 /// Throws InputError that names the accepted forms when `text` is none of them.
 Budget parse_budget(std::string_view text);
 
+/// Reads an amount, not a share. Throws InputError that names the accepted forms; `what` names the
+/// amount in it.
+Bytes parse_amount(std::string_view text, std::string_view what);
+
 /// A text that parse_budget() reads back; empty without a limit.
 std::string format_budget(const Budget& budget);
 

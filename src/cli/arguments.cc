@@ -8,7 +8,6 @@
 #include <limits>
 #include <optional>
 
-#include "base/budget.h"
 #include "base/error.h"
 #include "cost/device_rates.h"
 #include "models/micro_batches.h"
@@ -238,12 +237,6 @@ void add_quiet_flag(CLI::App& app, bool& quiet) {
 
 void add_json_flag(CLI::App& app, bool& json) {
   app.add_flag("--json", json, "Print one JSON document on standard output instead of a table");
-}
-
-Bytes parse_amount(std::string_view text, std::string_view what) {
-  const Budget budget = parse_budget(text);
-  if (const Bytes* bytes = std::get_if<Bytes>(&budget.value)) return *bytes;
-  throw InputError(fmt::format("{} must be an amount such as 64MB, not the share {}.", what, text));
 }
 
 void add_help(CLI::App& app, const std::string& explanation, const std::string& examples) {

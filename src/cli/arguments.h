@@ -66,9 +66,6 @@ void add_quiet_flag(CLI::App& app, bool& quiet);
 /// --json: one document on standard output. Every command has it.
 void add_json_flag(CLI::App& app, bool& json);
 
-/// Reads an amount of bytes, not a share; `what` names it in errors.
-Bytes parse_amount(std::string_view text, std::string_view what);
-
 /// The end of --help: how the command works, examples, exit codes.
 void add_help(CLI::App& app, const std::string& explanation, const std::string& examples);
 

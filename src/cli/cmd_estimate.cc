@@ -96,14 +96,41 @@ void require_formulas(const EstimateArguments& arguments) {
                    "--transformer: leave them out, or give the sizes of a transformer.");
 }
 
+/// Throws InputError for what the formulas would leave out without a word.
+void require_known_to_formulas(const EstimateArguments& arguments,
+                               const models::StepRecipe& recipe) {
+  if (!arguments.transformer) return;
+  const models::Precision& precision = recipe.precision;
+  if (recipe.micro_batches != 1 || precision.gradient_type != DType::f32 ||
+      precision.state_type != DType::f32) {
+    throw InputError("the formulas of --transformer know no --micro-batches, --gradient-type and "
+                     "--state-type: leave them out, or give --model.");
+  }
+  if (!arguments.budget.empty()) {
+    throw InputError("--budget needs a graph to plan: give GRAPH.json or --model.");
+  }
+}
+
+/// Throws InputError for options of a plan where none is asked for, and for options of a model where
+/// there is a graph.
+void require_plan(const EstimateArguments& arguments) {
+  if (arguments.budget.empty() && !arguments.planning.empty()) {
+    throw InputError("--strategy, -O and --time-limit are for a plan: give the --budget to plan "
+                     "within, or leave them out.");
+  }
+  if (!arguments.graph.empty() && !arguments.edits.empty()) {
+    throw InputError("a graph has its sizes, optimizer and precision: leave their options out, or "
+                     "give --model in place of GRAPH.json.");
+  }
+}
+
 int estimate_memory(const EstimateArguments& arguments) {
   models::StepRecipe recipe;
   apply_recipe(arguments.edits, recipe);
   require_one_subject(arguments, recipe);
   require_formulas(arguments);
-  if (arguments.transformer && !arguments.budget.empty()) {
-    throw InputError("--budget needs a graph to plan: give GRAPH.json or --model.");
-  }
+  require_known_to_formulas(arguments, recipe);
+  require_plan(arguments);
   const auto found = [&] {
     if (arguments.transformer) return of_sizes(arguments, recipe);
     if (!arguments.graph.empty()) return of_graph(read_graph(arguments.graph), arguments);

@@ -99,7 +99,6 @@ int walk(const FrontierArguments& arguments) {
       planner::frontier(graph, strategy, arguments.points, planning.strategy_options, control);
   if (found.points.empty()) refuse(strategy);
   if (!arguments.plans.empty()) write_plans(found, arguments.plans, arguments.graph);
-  progress.clear();
   if (arguments.json) {
     print_json(frontier_json(graph, strategy, found));
   } else {

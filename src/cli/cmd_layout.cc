@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/budget.h"
 #include "base/control.h"
 #include "base/error.h"
 #include "base/file.h"

@@ -137,7 +137,6 @@ int place(const ParallelArguments& arguments) {
   const Control control(0, progress.messages());
   const parallel::FoundPlacements found =
       parallel::find_placements(model, cluster, limits, control);
-  progress.clear();
   if (arguments.json) {
     print_json(report::placements_json(model, cluster, found));
   } else {

@@ -31,6 +31,7 @@ std::size_t output_columns() { return terminal_columns(STDOUT_FILENO).value_or(r
 void print_verbatim(std::string_view text) {
   static bool is_unread = false;  // the reader has gone, and the command must stop (signals.h)
   if (is_unread) return;
+  clear_line();
   errno = 0;
   std::cout << text << std::flush;
   if (std::cout) return;

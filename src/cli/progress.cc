@@ -23,16 +23,11 @@ std::string cut_to_terminal(const std::string& message) {
 
 Progress::Progress(bool quiet) : quiet_(quiet), terminal_(can_overwrite(STDERR_FILENO)) {}
 
-Progress::~Progress() { clear(); }
-
-void Progress::clear() {
-  if (dirty_) std::cerr << "\r\033[K" << std::flush;
-  dirty_ = false;
-}
+Progress::~Progress() { clear_line(); }
 
 void Progress::say(const std::string& message) {
   if (quiet_ && !message.starts_with(kWarning)) return;
-  clear();
+  clear_line();
   const auto columns = terminal_columns(STDERR_FILENO);
   std::cerr << (columns ? report::fold(message, *columns) : message) << '\n';
 }
@@ -43,8 +38,7 @@ void Progress::show(const std::string& message, bool last) {
   if (now < next_ && !last) return;
   next_ = now + (terminal_ ? std::chrono::milliseconds(100) : std::chrono::milliseconds(1000));
   if (!terminal_ || last) return say(message);
-  std::cerr << "\r\033[K" << cut_to_terminal(message) << std::flush;
-  dirty_ = true;
+  show_line(cut_to_terminal(message));
 }
 
 std::function<void(const std::string&)> Progress::messages() {

@@ -7,7 +7,7 @@
 namespace lowtide::cli {
 
 /// Messages on standard error. On a terminal, progress is one line that is overwritten, cut to the
-/// terminal's width; elsewhere it is plain lines, at most one a second.
+/// terminal's width, until something is printed; elsewhere it is plain lines, at most one a second.
 class Progress {
  public:
   /// `quiet`: only warnings are shown.
@@ -21,9 +21,6 @@ class Progress {
   /// A line that the next one replaces.
   void show(const std::string& message, bool last = false);
 
-  /// Removes a line that the next one would replace: what standard output gets must not follow it.
-  void clear();
-
   /// A listener for a Control: messages that begin with "note: " or "warning: " stay. The Progress
   /// must outlive it.
   std::function<void(const std::string&)> messages();
@@ -33,7 +30,6 @@ class Progress {
 
   bool quiet_;
   bool terminal_;
-  bool dirty_ = false;
   Clock::time_point next_ = Clock::time_point::min();
 };
 

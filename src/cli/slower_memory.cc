@@ -4,6 +4,7 @@
 
 #include <string_view>
 
+#include "base/budget.h"
 #include "base/error.h"
 
 namespace lowtide::cli {

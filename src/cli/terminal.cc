@@ -5,11 +5,15 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <iostream>
 #include <string>
 #include <string_view>
 
 namespace lowtide::cli {
 namespace {
+
+constexpr std::string_view kClear = "\r\033[K";
+bool is_line_shown = false;  // there is one standard error, whoever writes to it
 
 std::string_view environment(const char* name) {
   const char* value = std::getenv(name);
@@ -38,6 +42,16 @@ std::optional<std::size_t> terminal_columns(int descriptor) {
 bool can_overwrite(int descriptor) {
   const std::string_view kind = environment("TERM");
   return ::isatty(descriptor) && !kind.empty() && kind != "dumb";
+}
+
+void show_line(std::string_view text) {
+  std::cerr << kClear << text << std::flush;
+  is_line_shown = true;
+}
+
+void clear_line() {
+  if (is_line_shown) std::cerr << kClear << std::flush;
+  is_line_shown = false;
 }
 
 bool shows_blocks() {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "base/error.h"
 
@@ -227,10 +228,16 @@ void require(bool holds, std::string_view message) {
 }
 
 void check(const TransformerSizes& sizes, const TransformerTraining& training) {
-  const bool complete = std::min({sizes.layers, sizes.width, sizes.heads, sizes.vocabulary,
-                                  sizes.sequence, sizes.batch}) >= 1;
-  require(complete, "a transformer by its sizes needs --layers, --width, --heads, --vocabulary and "
-                    "--sequence, each at least 1.");
+  for (const auto& [option, size] : {std::pair{"layers", sizes.layers},
+                                     {"width", sizes.width},
+                                     {"heads", sizes.heads},
+                                     {"vocabulary", sizes.vocabulary},
+                                     {"sequence", sizes.sequence},
+                                     {"batch", sizes.batch}}) {
+    require(size >= 1, fmt::format("a transformer by its sizes needs --{0}, and it is {1}: give "
+                                   "--{0} 1 or more.",
+                                   option, size == 0 ? "not given" : fmt::format("{}", size)));
+  }
   require(sizes.width % sizes.heads == 0,
           fmt::format("width {} is not divisible by {} heads: choose heads that divide it",
                       sizes.width, sizes.heads));

@@ -22,4 +22,22 @@ Bytes extent_bytes(const Tensor& tensor) {
   return (last + 1) * element_bytes(tensor.dtype.value());
 }
 
+std::set<TensorId> storages_of(const Graph& graph, std::span<const TensorId> tensors) {
+  std::set<TensorId> storages;
+  for (TensorId id : tensors) storages.insert(graph.storage(id));
+  return storages;
+}
+
+std::set<TensorId> storages_of(const Graph& graph, const Op& op) {
+  std::set<TensorId> storages = storages_of(graph, op.inputs);
+  storages.merge(storages_of(graph, op.outputs));
+  return storages;
+}
+
+Bytes touched_bytes(const Graph& graph, const Op& op) {
+  Bytes bytes = 0;
+  for (TensorId id : storages_of(graph, op)) bytes += graph.tensor(id).bytes;
+  return bytes;
+}
+
 }  // namespace lowtide

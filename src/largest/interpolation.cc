@@ -8,6 +8,7 @@
 #include "base/at.h"
 #include "cost/roofline.h"
 #include "graph/boundary.h"
+#include "graph/extent.h"
 #include "plan/replay.h"
 #include "planner/transfer.h"
 
@@ -84,11 +85,8 @@ double work(const Graph& graph, OpId id) {
   return cost::roofline_microseconds(graph, id, rates) - kMicro * rates.seconds_per_op;
 }
 
-double bytes_touched(const Graph& graph, const Op& op) {
-  Bytes bytes = 0;
-  for (TensorId id : op.inputs) bytes += graph.tensor(graph.storage(id)).bytes;
-  for (TensorId id : op.outputs) bytes += graph.tensor(id).bytes;
-  return static_cast<double>(bytes);
+double touched(const Graph& graph, OpId id) {
+  return static_cast<double>(touched_bytes(graph, graph.op(id)));
 }
 
 double time_of(const Graph& graph, OpId id, std::span<const Graph> measured) {
@@ -104,10 +102,9 @@ Bytes workspace_of(const Graph& graph, OpId id, std::span<const Graph> measured,
   for (const Graph& other : measured) {
     const Op& op = other.op(id);
     if (op.cost_estimated) continue;
-    workspaces.push_back({bytes_touched(other, op), static_cast<double>(op.workspace_bytes)});
+    workspaces.push_back({touched(other, id), static_cast<double>(op.workspace_bytes)});
   }
-  const double bytes =
-      on_lines(rising_workspaces(std::move(workspaces)), bytes_touched(graph, graph.op(id)));
+  const double bytes = on_lines(rising_workspaces(std::move(workspaces)), touched(graph, id));
   return align_up(static_cast<Bytes>(std::ceil(std::max(0.0, bytes))), alignment);
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "bounds/budget_floor.h"
+#include "graph/extent.h"
 #include "graph/residents.h"
 #include "plan/replay.h"
 #include "planner/realize.h"
@@ -22,12 +23,9 @@ struct Operands {
 };
 
 Operands operands(const Graph& graph, const std::vector<TensorId>& tensors) {
-  std::set<TensorId> storages;
-  for (TensorId id : tensors) {
-    if (!graph.is_resident(id)) storages.insert(graph.storage(id));
-  }
   Operands result;
-  for (TensorId id : storages) {
+  for (TensorId id : storages_of(graph, tensors)) {
+    if (graph.is_resident(id)) continue;
     const Bytes bytes = graph.tensor(id).bytes;
     result.bytes += bytes;
     const bool is_largest = result.largest == kNone || bytes > graph.tensor(result.largest).bytes;
@@ -72,13 +70,9 @@ Bytes bytes_of_batch(const Graph& graph, const Op& op) {
   for (const Tensor& tensor : graph.tensors()) {
     if (tensor.role == Role::parameter) of_parameters.insert(tensor.bytes);
   }
-  std::set<TensorId> storages;
-  for (const std::vector<TensorId>* ids : {&op.inputs, &op.outputs}) {
-    for (TensorId id : *ids) storages.insert(graph.storage(id));
-  }
   constexpr Bytes kLargestElement = 16;
   Bytes bytes = 0;
-  for (TensorId id : storages) {
+  for (TensorId id : storages_of(graph, op)) {
     const Bytes its = graph.tensor(id).bytes;
     const bool grows = !graph.is_resident(id) && its > kLargestElement;
     if (grows && !of_parameters.contains(its)) bytes += its;

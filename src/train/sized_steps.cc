@@ -7,6 +7,7 @@
 
 #include "base/machine_memory.h"
 #include "cost/roofline.h"
+#include "graph/extent.h"
 #include "largest/interpolation.h"
 #include "planner/transfer.h"
 #include "profile/heavy_ops.h"
@@ -17,12 +18,8 @@ namespace lowtide::train {
 namespace {
 
 /// What an op needs to run alone.
-Bytes op_bytes(const Graph& graph, const Op& op) {
-  Bytes bytes = op.workspace_bytes;
-  for (const std::vector<TensorId>* ids : {&op.inputs, &op.outputs}) {
-    for (TensorId id : *ids) bytes += graph.tensor(graph.storage(id)).bytes;
-  }
-  return bytes;
+Bytes bytes_alone(const Graph& graph, OpId id) {
+  return touched_bytes(graph, graph.op(id)) + graph.op(id).workspace_bytes;
 }
 
 }  // namespace
@@ -75,7 +72,7 @@ void SizedSteps::measure_heavy_ops(std::int64_t size) {
   const Graph guess = largest::interpolated(graph, others);
   std::vector<OpId> ops = profile::heavy_ops(guess);
   const Bytes free = machine_memory().free;
-  std::erase_if(ops, [&](OpId id) { return op_bytes(guess, guess.op(id)) > free; });
+  std::erase_if(ops, [&](OpId id) { return bytes_alone(guess, id) > free; });
   Profiled profiled = profile_some_here(bare_graph(of_size(size).recipe), ops, options_.profile,
                                         Control(0, listener_), measure());
   partly_measured_ = std::move(profiled.graph);

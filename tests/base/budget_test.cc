@@ -72,6 +72,16 @@ INSTANTIATE_TEST_SUITE_P(
                       BadBudget{"8388608TiB", "larger than any memory"},
                       BadBudget{"99999999999999999999999GiB", "larger than any memory"}));
 
+TEST(ParseAmount, ReadsBytesAndProposesNoShare) {
+  EXPECT_EQ(parse_amount("1.5KiB", "--capacity"), 1536);
+  for (const char* text : {"0", "60%", "", "-5", "5 parsecs"}) {
+    EXPECT_THAT([&] { parse_amount(text, "--capacity"); },
+                ThrowsMessage<InputError>(::testing::AllOf(
+                    ::testing::StartsWith("--capacity"), HasSubstr("1.5GiB"),
+                    ::testing::Not(HasSubstr("keep-all")))));
+  }
+}
+
 TEST(FormatBudget, GivesWhatParsesToTheSame) {
   for (const char* text : {"1", "512MB", "1.5GiB", "60%", "33.3%", "100%", "0.07%"}) {
     const Budget budget = parse_budget(text);

@@ -75,6 +75,13 @@ def test_a_plan_within_a_budget(lowtide):
     ([*GPT3, "--sequence", "9", "--shard", "weights"], "weights"),
     ([*GPT3, "--sequence", "9", "--master-copy"], "--precision"),
     ([*GPT3, "--sequence", "9", "--budget", "1GiB"], "--model"),
+    (["--transformer", "--layers", "0"], "--layers"),
+    ([*GPT3, "--sequence", "9", "--micro-batches", "2"], "--micro-batches"),
+    ([*GPT3, "--sequence", "9", "--state-type", "bf16"], "--state-type"),
+    ([*GPT3, "--sequence", "9", "--strategy", "segments"], "--budget"),
+    (["--model", "gpt", "--strategy", "segments"], "--budget"),
+    (["--model", "gpt", "--time-limit", "3"], "--budget"),
+    (["step.json", "--batch", "3"], "GRAPH.json"),
     (["--model", "gpt", "--optimizer", "lion"], "lion"),
 ])
 def test_refusals_say_what_to_do(lowtide, arguments, words):

@@ -157,7 +157,7 @@ def test_a_stop_before_any_size_fits(lowtide, tmp_path):
 @pytest.mark.parametrize("arguments, words", [
     (["--model", "mlp"], "--budget"),
     (["--budget", "1GB"], "--model"),
-    (["--model", "mlp", "--budget", "60%"], "share"),
+    (["--model", "mlp", "--budget", "60%"], '--budget "60%" is a share'),
     (["--model", "mlp", "--budget", "1GB", "--batch", "3"], "--start"),
     (["--model", "mlp", "--budget", "1GB", "--start", "9", "--limit", "8"], "--limit"),
     (["--model", "mlp", "--budget", "1GB", "--start", "9", "--limit", "15", "--multiple", "8"],
@@ -168,6 +168,13 @@ def test_a_stop_before_any_size_fits(lowtide, tmp_path):
 ])
 def test_refusals_say_what_to_do(lowtide, arguments, words):
     lowtide("max-batch", *arguments).fails(2, words)
+
+
+def test_no_share_is_proposed_where_only_bytes_make_sense(lowtide):
+    for command in ("max-batch", "tune"):
+        refused = lowtide(command, "--model", "mlp", "--budget", "0")
+        refused.fails(2, '--budget "0" leaves no memory', "512MB")
+        assert "%" not in refused.err
 
 
 def test_a_device_that_is_not_known(lowtide):

@@ -221,7 +221,12 @@ TEST(EstimateTransformer, SaysWhatDoesNotFitTogether) {
   const TransformerSizes good = kGpt3.at("gpt3-small");
   TransformerSizes sizes = good;
   sizes.width = 0;
-  EXPECT_THROWS_INPUT_ERROR(estimate::from_sizes(sizes, {}), HasSubstr("needs --layers"));
+  EXPECT_THROWS_INPUT_ERROR(estimate::from_sizes(sizes, {}),
+                            HasSubstr("needs --width, and it is not given"));
+  sizes = good;
+  sizes.layers = -1;
+  EXPECT_THROWS_INPUT_ERROR(estimate::from_sizes(sizes, {}),
+                            HasSubstr("needs --layers, and it is -1"));
   sizes = good;
   sizes.heads = 7;
   EXPECT_THROWS_INPUT_ERROR(estimate::from_sizes(sizes, {}), HasSubstr("divisible by 7 heads"));

@@ -1,6 +1,7 @@
 """Estimates by a configuration of transformers alone: which class, which batch, which refusal."""
 
 import gc
+import json
 
 import lowtide
 import pytest
@@ -137,6 +138,51 @@ def test_labels_are_those_of_the_class(kind, options, labels):
     found = inputs.get("labels")
     assert (found if found is None else (tuple(found.shape), found.dtype)) == labels
     assert lowtide.estimate(configuration, batch=2, optimizer="none").name == kind
+
+
+@pytest.mark.parametrize("kind, field, number", [
+    ("Bert", "num_hidden_layers", 0), ("Bert", "num_hidden_layers", -1),
+    ("Bert", "num_attention_heads", 0), ("Bert", "vocab_size", 0), ("Bert", "hidden_size", -16),
+    ("Bert", "type_vocab_size", -1), ("Bert", "num_hidden_layers", 10**9),
+    ("GPT2", "n_layer", 0), ("GPT2", "n_positions", -1), ("T5", "num_layers", 0),
+    ("Whisper", "decoder_layers", -2), ("CLIP", "vision_config.num_hidden_layers", 0),
+])
+def test_numbers_that_no_model_has_are_refused(kind, field, number, tmp_path):
+    sizes, *_ = FAMILIES[kind]
+    part, _, name = field.rpartition(".")
+    changed = {**sizes, part: {**sizes[part], name: number}} if part else {**sizes, name: number}
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps({"model_type": kind.lower(), **changed}))
+    with pytest.raises(lowtide.InputError) as refused:
+        lowtide.estimate(path, optimizer="none")
+    for words in (str(path), f"{field} is {number}", "write"):
+        assert words in str(refused.value)
+
+
+def test_an_object_with_no_layers_is_refused():
+    configuration = configuration_of("Bert")
+    configuration.num_hidden_layers = 0
+    with pytest.raises(lowtide.InputError, match="num_hidden_layers is 0.*usually has 12"):
+        lowtide.estimate(configuration, optimizer="none")
+
+
+def test_what_may_be_none_of_may_be_zero():
+    """No kinds of tokens in DeBERTa, as in its own configurations."""
+    found = lowtide.estimate(transformers.DebertaV2Config(**TEXT, type_vocab_size=0),
+                             optimizer="none")
+    assert found.name == "DebertaV2ForMaskedLM"
+
+
+@pytest.mark.parametrize("named", ["BertConfig", "pipeline", "no_such_class"])
+def test_what_is_no_model_is_no_class_of_it(named):
+    configuration = transformers.BertConfig(**TEXT, architectures=[named])
+    assert lowtide.estimate(configuration, optimizer="none").name == "BertForMaskedLM"
+
+
+def test_a_quantized_configuration_has_a_note():
+    configuration = configuration_of("Bert")
+    configuration.quantization_config = {"quant_method": "bitsandbytes", "load_in_8bit": True}
+    assert "without the quantization_config" in str(lowtide.estimate(configuration))
 
 
 def test_the_advice_of_a_refusal_works(tmp_path, monkeypatch, capsys):

@@ -22,12 +22,22 @@ class SizeTried:
     text: str
 
 
+@dataclasses.dataclass(frozen=True)
+class Asked:
+    """For messages. ``caller``: the function that a person called. ``size``: what is to be as large
+    as possible, "batch" or "length"."""
+
+    caller: str = "max_batch"
+    size: str = "batch"
+
+
 class LargestSize:
     """``try_size(size)`` raises InfeasibleError for what does not fit. ``largest``: the largest
     size that fits. ``too_large``: the smallest that does not. ``reason``: why it does not."""
 
-    def __init__(self, try_size: Callable[[int], SizeTried], report: Callable[[str], None] | None):
-        self._try_size, self._report = try_size, report
+    def __init__(self, try_size: Callable[[int], SizeTried], report: Callable[[str], None] | None,
+                 asked: Asked):
+        self._try_size, self._report, self._asked = try_size, report, asked
         self.largest: int | None = None
         self.too_large: int | None = None
         self.reason: InfeasibleError | None = None
@@ -70,22 +80,23 @@ class LargestSize:
         return min(size + math.floor(more), _MOST_GROWTH * low)
 
     def _fits(self, size: int) -> None:
-        self._say(f"trying a batch of {size}")
+        what = f"a {self._asked.size} of {size}"
+        self._say(f"trying {what}")
         try:
             tried = self._try_size(size)
         except InfeasibleError as error:
             self.too_large, self.reason = size, error
             self._note(size, getattr(error, "smallest_budget", None))
-            self._say(f"a batch of {size} does not fit")
+            self._say(f"{what} does not fit")
             return
         except Exception as error:
             largest = "none was tried before" if self.largest is None else (
                 f"the largest that fitted before is {self.largest}")
-            error.add_note(f"max_batch tried a batch of {size}; {largest}")
+            error.add_note(f"{self._asked.caller} tried {what}; {largest}")
             raise
         self.largest, self._budget = size, tried.budget
         self._note(size, tried.needs)
-        self._say(f"a batch of {size} fits: {tried.text}")
+        self._say(f"{what} fits: {tried.text}")
 
     def _note(self, size: int, needs: int | None) -> None:
         if needs is not None:

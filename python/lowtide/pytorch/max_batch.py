@@ -16,7 +16,7 @@ from .budget.memory import Memory
 from .common.inputs import arguments_of
 from .common.outputs import total
 from .common.progress import say
-from .largest_size import LargestSize, SizeTried
+from .largest_size import Asked, LargestSize, SizeTried
 from .planned_class import session_of
 from .wrap import wrap
 
@@ -62,14 +62,15 @@ def max_batch(
     is raised as it is, with a note that names the size that was tried and the largest that fitted;
     ``largest_batch`` of the error is the Batch of the latter, or None.
     """
-    return search_largest(make_step, budget, None, start=start, limit=limit, report=report,
-                          verbose=verbose, **settings)
+    return search_largest(make_step, budget, None, Asked(), start=start, limit=limit,
+                          report=report, verbose=verbose, **settings)
 
 
 def search_largest(
     make_step: Callable[[int], tuple[torch.nn.Module, object]],
     budget: int | str,
     note: Callable[[int, torch.nn.Module], None] | None,
+    asked: Asked,
     *,
     start: int = 1,
     limit: int = LARGEST,
@@ -86,15 +87,15 @@ def search_largest(
         raise InputError("max_batch looks for a size in one process: for the ranks of a mesh use "
                          "lowtide.tune(make_step, None, budget, goal=\"batch\", mesh=mesh), on all "
                          "ranks")
-    parsed = Budget.parse(budget)
+    parsed = Budget.parse(budget, may_be_share=False)
     if parsed.is_unlimited:
         raise InputError("max_batch wants a budget in bytes, as without a limit every batch fits")
     if parsed.share is not None:
         raise InputError("max_batch wants a budget in bytes: a share of what a step takes grows "
                          "with the batch, so that every batch would fit")
     settings |= {"budget": parsed, "report": report, "verbose": verbose}
-    steps = _Steps(make_step, settings, note)
-    search = LargestSize(steps.run, report or (say if verbose else None))
+    steps = _Steps(make_step, settings, note, asked)
+    search = LargestSize(steps.run, report or (say if verbose else None), asked)
     try:
         search.run(start, limit)
     except KeyboardInterrupt:
@@ -121,19 +122,21 @@ def _batch(search: LargestSize, steps: _Steps) -> Batch | None:
 class _Steps:
     """One step of each size, planned and run. ``memory``: of those that fit, by size."""
 
-    def __init__(self, make_step: Callable, settings: Mapping, note: Callable | None):
+    def __init__(self, make_step: Callable, settings: Mapping, note: Callable | None,
+                 asked: Asked):
         self._make_step, self._settings, self._note = make_step, settings, note
+        self._asked = asked
         self.memory: dict[int, Memory] = {}
 
     def run(self, size: int) -> SizeTried:
-        model, inputs = step_of_size(self._make_step, size)
+        model, inputs = step_of_size(self._make_step, size, self._asked)
         wrapped = wrap(model, inputs, **self._settings)
         arguments, named = arguments_of(inputs)
         total(wrapped(*arguments, **named)).backward()
         memory = wrapped.memory
         wrapped.zero_grad()  # the next trial may be of this model again
         if memory.measured_peak - memory.outside > memory.budget:
-            raise InfeasibleError(f"a step with a batch of {size} took {memory}")
+            raise InfeasibleError(f"a step with a {self._asked.size} of {size} took {memory}")
         session = session_of(wrapped)
         needs = session.figures.least_bytes() if isinstance(session, Session) else None
         if self._note is not None:
@@ -142,12 +145,12 @@ class _Steps:
         return SizeTried(memory.budget, needs, str(memory))
 
 
-def step_of_size(make_step: Callable, size: int) -> tuple[torch.nn.Module, object]:
+def step_of_size(make_step: Callable, size: int, asked: Asked) -> tuple[torch.nn.Module, object]:
     """Raises InputError where the function gives something else."""
     made = make_step(size)
     if not isinstance(made, (tuple, list)) or len(made) != 2:
-        raise InputError(f"max_batch wants a function of the batch size that returns a model "
-                         f"and its inputs, (model, inputs), and it returned a "
+        raise InputError(f"{asked.caller} wants a function of the {asked.size} that returns a "
+                         f"model and its inputs, (model, inputs), and it returned a "
                          f"{type(made).__name__}")
     model, inputs = made
     return model, inputs

@@ -151,6 +151,7 @@ void bind_budget(py::module_& module) {
                                return share ? std::optional(share->percent) : std::nullopt;
                              })
       .def("resolve", &Budget::resolve, py::arg("keep_all_peak_bytes"));
+  module.def("parse_amount", &parse_amount, py::arg("text"), py::arg("what"));
 }
 
 /// Strategies that need Python packages find those of this process.

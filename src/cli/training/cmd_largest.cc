@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
+#include "base/budget.h"
 #include "base/error.h"
 #include "cli/command.h"
 #include "cli/output.h"
@@ -130,7 +131,6 @@ int find_largest(const LargestArguments& arguments, const Dimension& dimension) 
   options.memory.planning.budget.value = question.budget_bytes;
   const auto steps = steps_of(arguments, options, dimension, question.sizes, question.listener);
   const largest::Largest found = largest::largest_size(question, *steps);
-  progress.clear();
   if (arguments.json) {
     print_json(largest_json(options.recipe.model, question, found));
   } else {

@@ -48,7 +48,6 @@ int profile(const ProfileArguments& arguments) {
                           arguments.again ? profile::Measure::again : profile::Measure::lacking);
   write_graph(profiled.graph, arguments.output);
   const KeepAll reference = keep_all_reference(profiled.graph);
-  progress.clear();
   if (arguments.json) {
     print_json({{"graph", graph.name()},
                 {"file", arguments.output},

@@ -85,7 +85,6 @@ int run_model(const RunArguments& arguments) {
   require_used_disk(options.memory);
   Progress progress(arguments.quiet);
   const train::TrainResult result = train::infer(options, step_lines(progress));
-  progress.clear();
   if (arguments.json) {
     print_json(pass_json(result));
   } else {

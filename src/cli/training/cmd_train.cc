@@ -2,6 +2,7 @@
 
 #include <memory>
 
+#include "base/budget.h"
 #include "base/error.h"
 #include "base/nearest.h"
 #include "cli/arguments.h"
@@ -139,7 +140,6 @@ int train_model(const TrainArguments& arguments) {
   const train::TrainOptions options = options_from(arguments);
   Progress progress(arguments.quiet);
   const train::TrainResult result = train::train(options, step_lines(progress));
-  progress.clear();
   if (arguments.json) {
     print_json(to_json(result));
   } else {

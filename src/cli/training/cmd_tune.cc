@@ -4,6 +4,7 @@
 #include <optional>
 #include <sstream>
 
+#include "base/budget.h"
 #include "base/machine_memory.h"
 #include "cli/arguments.h"
 #include "cli/command.h"
@@ -73,7 +74,6 @@ int tune_model(const TuneArguments& arguments) {
                                             .disk = !options.memory.disk.empty(),
                                             .runs = arguments.runs ? 2 : 0},
                                            progress.messages());
-  progress.clear();
   if (arguments.json) {
     print_json(tuning_json(found, budget));
   } else {

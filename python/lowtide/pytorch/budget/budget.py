@@ -19,9 +19,9 @@ class Budget:
     share: float | None = None
 
     @staticmethod
-    def parse(given: Budget | int | float | str | None) -> Budget:
+    def parse(given: Budget | int | float | str | None, *, may_be_share: bool = True) -> Budget:
         """Bytes, ``"6GiB"``, ``"60%"``, or no limit: None, ``"inf"``, ``float("inf")``. Raises
-        InputError."""
+        InputError, which proposes a share where it may be one."""
         if isinstance(given, Budget):
             return given
         if given is None or isinstance(given, (str, numbers.Real)) and given in ("inf", math.inf):
@@ -30,11 +30,14 @@ class Budget:
         if not (is_number and given == given or isinstance(given, str)):
             raise InputError(f"a budget is a number of bytes, a text such as \"6GiB\" or \"60%\", "
                              f"or None, not {given!r}")
-        if not isinstance(given, (str, numbers.Integral)) and 0 < given <= 1:
+        if may_be_share and not isinstance(given, (str, numbers.Integral)) and 0 < given <= 1:
             raise InputError(f"a budget of {given!r} bytes is too small for anything; for a share "
                              f"of what a step takes when all values are kept, write "
                              f"\"{given:.0%}\"")
-        found = _core.Budget(given if isinstance(given, str) else str(int(given)))
+        text = given if isinstance(given, str) else str(int(given))
+        if not may_be_share and not text.rstrip().endswith("%"):
+            return Budget(str(given), _core.parse_amount(text, "budget"))
+        found = _core.Budget(text)
         share = None if found.percent is None else found.percent / 100
         return Budget(str(given), found.bytes, share)
 

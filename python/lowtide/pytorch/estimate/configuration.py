@@ -14,6 +14,7 @@ from typing import Any
 import torch
 
 from ... import InputError
+from .possible_numbers import require_possible_numbers
 
 #: Where a configuration names no class, the first of these that has one for it: of a model with an
 #: encoder and a decoder, of an encoder that reads text both ways, and of all others.
@@ -49,20 +50,25 @@ def model_of(configuration: Any) -> torch.nn.Module:
 
     ``configuration``: an object of transformers, the path of a ``config.json``, or that of a folder
     with one. Nothing is downloaded. Layers are never left out at random. Raises InputError for a
-    file that cannot be read or that names no model that transformers knows, and without
-    transformers.
+    file that cannot be read or that names no model that transformers knows, for numbers that no
+    model can have, and without transformers.
     """
     transformers = _transformers()
+    place = type(configuration).__name__
     if isinstance(configuration, (str, os.PathLike)):
+        place = str(configuration)
         configuration = _read(transformers, pathlib.Path(configuration))
+    else:
+        require_possible_numbers(configuration.to_dict(), type(configuration), place)
     configuration = _for_training(configuration)
     kind = _class_of(transformers, configuration)
     try:
         with torch.device("meta"):
             return kind._from_config(configuration).train()
     except Exception as error:
-        raise InputError(f"transformers cannot make a {kind.__name__} of this configuration "
-                         f"({type(error).__name__}: {shortly(error)})") from error
+        raise InputError(f"{place}: transformers cannot make a {kind.__name__} of this "
+                         f"configuration ({type(error).__name__}: {shortly(error)}): correct it, "
+                         f"or name another class in \"architectures\"") from error
 
 
 def shortly(error: Exception) -> str:
@@ -105,6 +111,7 @@ def _read(transformers, path: pathlib.Path):
         raise InputError(f"{path}: is no JSON document ({error})") from None
     if not isinstance(fields, dict) or "model_type" not in fields:
         raise InputError(f"{path}: has no \"model_type\", by which transformers knows a model")
+    require_possible_numbers(fields, _kind_of(transformers, fields["model_type"]), str(path))
     try:
         return transformers.AutoConfig.for_model(**fields)
     except Exception as error:
@@ -112,10 +119,16 @@ def _read(transformers, path: pathlib.Path):
                          f"({shortly(error)})") from None
 
 
+def _kind_of(transformers, model_type: object) -> Any:
+    """The class of configurations; None for a type that transformers does not know."""
+    known = transformers.CONFIG_MAPPING
+    return known[model_type] if isinstance(model_type, str) and model_type in known else None
+
+
 def _class_of(transformers, configuration) -> Any:
     for name in configuration.architectures or ():
-        named = getattr(transformers, name, None)
-        if named is not None:
+        named = getattr(transformers, str(name), None)
+        if isinstance(named, type) and issubclass(named, transformers.PreTrainedModel):
             return named
     for name in _auto_classes(configuration):
         mapping = getattr(transformers, name)._model_mapping

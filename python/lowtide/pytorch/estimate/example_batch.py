@@ -70,6 +70,9 @@ class _Maker:
             made = self._pairs(reads)
         else:
             made = self._main(reads) | self._labels()
+        if getattr(self._config, "quantization_config", None):
+            self._notes.append("The weights are counted as they are trained, without the "
+                               "quantization_config.")
         return ExampleBatch(made, self._notes)
 
     def _main(self, reads: object) -> dict[str, torch.Tensor]:

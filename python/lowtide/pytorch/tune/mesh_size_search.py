@@ -10,7 +10,7 @@ import torch
 
 from ... import InfeasibleError, format_bytes
 from ..common.inputs import device_of
-from ..largest_size import LargestSize, SizeTried
+from ..largest_size import Asked, LargestSize, SizeTried
 from ..max_batch import LARGEST, step_of_size
 from .combination import Combination
 from .mesh_search import MeshSearch, TuningRanks
@@ -25,8 +25,10 @@ class MeshSizeSearch:
     rows: int | None = None
     is_on_ranks = True
 
-    def __init__(self, make_step: Callable, settings: Mapping[str, Any], ranks: TuningRanks):
+    def __init__(self, make_step: Callable, settings: Mapping[str, Any], asked: Asked,
+                 ranks: TuningRanks):
         self._make_step, self._settings, self._ranks = make_step, settings, ranks
+        self._asked = asked
 
     @property
     def device(self) -> torch.device:
@@ -51,7 +53,7 @@ class MeshSizeSearch:
             fitting[size] = dataclasses.replace(found, size=size)
             return SizeTried(budget, found.least_bytes, found.reason)
 
-        sizes = LargestSize(try_size, self._settings.get("report"))
+        sizes = LargestSize(try_size, self._settings.get("report"), self._asked)
         sizes.run(1, LARGEST)
         if sizes.largest is not None:
             return fitting[sizes.largest]
@@ -67,6 +69,6 @@ class MeshSizeSearch:
     def _step(self, size: int) -> tuple[torch.nn.Module, object]:
         """An error of the function on one rank is one on all."""
         with self._ranks.group.failing_together(f"make a step of size {size}"):
-            made = step_of_size(self._make_step, size)
+            made = step_of_size(self._make_step, size, self._asked)
         self._ranks.group.meet("try a size", str(size))
         return made

@@ -9,6 +9,7 @@ import torch
 
 from ... import InfeasibleError
 from ..common.inputs import device_of
+from ..largest_size import Asked
 from ..max_batch import search_largest, step_of_size
 from .combination import Combination
 from .rows_of_batch import number_of_rows
@@ -90,12 +91,12 @@ class SizeSearch:
     rows: int | None = None
     is_on_ranks = False
 
-    def __init__(self, make_step: Callable, settings: Mapping[str, Any]):
-        self._make_step, self._settings = make_step, settings
+    def __init__(self, make_step: Callable, settings: Mapping[str, Any], asked: Asked):
+        self._make_step, self._settings, self._asked = make_step, settings, asked
 
     @property
     def device(self) -> torch.device:
-        return device_of(*step_of_size(self._make_step, 1))
+        return device_of(*step_of_size(self._make_step, 1, self._asked))
 
     def agreed(self, budget: int) -> int:
         return budget
@@ -107,7 +108,8 @@ class SizeSearch:
             fitting.append(found_of(session_with_plans(module), combination, size))
 
         try:
-            search_largest(self._make_step, budget, note, **self._settings, **combination.settings)
+            search_largest(self._make_step, budget, note, self._asked, **self._settings,
+                           **combination.settings)
         except InfeasibleError as error:
             return not_fitting(combination, error)
         return max(fitting, key=lambda found: found.size or 0)

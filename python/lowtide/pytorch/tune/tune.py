@@ -16,6 +16,7 @@ from ...arguments import checked_duration
 from ..budget.budget import Budget
 from ..budget.offload import Offload
 from ..common.progress import say
+from ..largest_size import Asked
 from .combination import Combination
 from .combinations import SHARDINGS, Allowed, combinations
 from .deepspeed import from_deepspeed
@@ -126,8 +127,9 @@ def _search(model, example_inputs: object, settings: Mapping, goal: str,
     if goal in SIZES:
         if example_inputs is not None:
             raise InputError("a function of a size gives the inputs: leave example_inputs out")
-        return (SizeSearch(model, settings) if mesh is None else
-                MeshSizeSearch(model, settings, TuningRanks.of(mesh)))
+        asked = Asked("tune", goal)
+        return (SizeSearch(model, settings, asked) if mesh is None else
+                MeshSizeSearch(model, settings, asked, TuningRanks.of(mesh)))
     if example_inputs is None:
         raise InputError("tune wants example_inputs: what the model is called with")
     if mesh is not None:
@@ -144,7 +146,7 @@ def _budget_bytes(given: int | str | None, search: TuningSearch) -> int:
     if given is None:
         free, _ = _runtime.device_memory(str(search.device))
         return search.agreed(int(_SHARE_OF_FREE * free))
-    budget = Budget.parse(given)
+    budget = Budget.parse(given, may_be_share=False)
     if budget.bytes is None:
         raise InputError(f"tune wants a budget in bytes, or None for what is free, not {given!r}: "
                          f"a share is of what a step takes, which differs by combination")
