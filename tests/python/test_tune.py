@@ -296,6 +296,32 @@ def test_what_the_launcher_is_to_decide_is_tried_where_nothing_else_is_on(given,
     assert set(allowed) == precisions and len(allowed) == len(precisions)
 
 
+@pytest.mark.parametrize("given, key, meant", [
+    ({"zero_optimisation": {"stage": 3}}, "zero_optimisation", "zero_optimization"),
+    ({"steps_per_prnt": 10}, "steps_per_prnt", "steps_per_print"),
+    ({"fp16": {"enabld": True}}, "fp16.enabld", "enabled"),
+    ({"torch_autocast": {"enabled": True, "dtpe": "float16"}}, "torch_autocast.dtpe", "dtype"),
+    ({"zero_optimization": {"stgae": 3}}, "zero_optimization.stgae", "stage"),
+    ({"zero_optimization": {"offload_optimizer": {"devise": "cpu"}}},
+     "zero_optimization.offload_optimizer.devise", "device"),
+])
+def test_a_misspelled_key_is_suspected(given, key, meant):
+    note = lowtide.from_deepspeed(given).notes[key]
+    assert note.startswith("not known") and f"did you mean '{meant}'?" in note
+
+
+def test_a_file_may_begin_with_a_mark_of_its_encoding(tmp_path):
+    path = tmp_path / "ds.json"
+    path.write_text('\ufeff{"bf16": {"enabled": true}}', encoding="utf-8")
+    assert lowtide.from_deepspeed(path).allowed.precisions == ("bf16",)
+
+
+def test_what_the_launcher_decides_may_stand_for_numbers():
+    auto = {"train_batch_size": "auto", "gradient_clipping": "auto", "optimizer": {"params": {}},
+            "gradient_accumulation_steps": "auto", "fp16": {"enabled": "auto", "loss_scale": 0}}
+    assert lowtide.from_deepspeed(auto).allowed.ways == ("micro_batches",)
+
+
 def test_a_key_that_zero_does_not_have_is_not_said_to_be_for_ranks():
     notes = lowtide.from_deepspeed({"zero_optimization": {"stgae": 3, "overlap_comm": True}}).notes
     assert "not known" in notes["zero_optimization.stgae"]
@@ -338,7 +364,15 @@ def test_tune_allows_what_deepspeed_says(whole, as_predicted, tmp_path):
     ({"zero_optimization": {"stage": 9}}, "stage is 0, 1, 2, 3"),
     ({"zero_optimization": {"offload_param": {"device": "nvme", "nvme_path": "/no/such"}}},
      "zero_optimization.offload_param.nvme_path: .*/no/such"),
-    ({"gradient_accumulation_steps": "4"}, "is a whole number or"),
+    ({"gradient_accumulation_steps": "4"}, "is a whole number, at least 1, or"),
+    ({"gradient_accumulation_steps": 0}, "at least 1, .*not 0"),
+    ({"train_batch_size": -4}, "train_batch_size .*at least 1"),
+    ({"gradient_clipping": "x"}, "gradient_clipping .*a number, 0 or more"),
+    ({"fp16": {"enabled": True, "loss_scale": "x"}}, "fp16.loss_scale .*a number"),
+    ({"fp16": {"enabled": True, "initial_scale_power": -3}}, "initial_scale_power .*not -3"),
+    ({"optimizer": 3}, "optimizer .*an object with keys"),
+    ({"zero_optimization": {"offload_param": {"device": "nvme", "nvme_path": 3}}},
+     "nvme_path: a folder is a text, not 3"),
     ({"activation_checkpointing": {"number_checkpoints": "auto"}}, "is a whole number or null"),
     ({"bf16": {"enabled": True}, "fp16": {"enabled": True}}, "one of bf16 and fp16"),
     ({"activation_checkpointing": {"cpu_checkpointing": "false"}},

@@ -14,6 +14,14 @@ import torch
 from ... import InputError
 from ..budget.offload import HOST, Offload
 from .combinations import SHARDINGS, Allowed
+from .deepspeed_keys import (
+    ELSEWHERE,
+    ZERO_ON_RANKS,
+    is_count,
+    not_known,
+    require_value,
+    unknown_in,
+)
 
 _NOTHING_TO_SHARD = "between ranks: one process has nothing to share out"
 _ALWAYS = "always so: every value has a planned address in one block"
@@ -64,10 +72,15 @@ class _KeyReader:
             "zero_optimization": self._zero,
             "activation_checkpointing": self._checkpointing,
         }
+        require_value(key, value)
         if key in readers:
             readers[key](key, value)
+        elif key in _OTHERS:
+            self._notes[key] = _OTHERS[key]
+        elif key in ELSEWHERE:
+            self._notes[key] = "of no meaning to the memory of a step"
         else:
-            self._notes[key] = _OTHERS.get(key, "of no meaning to the memory of a step")
+            self._notes[key] = not_known(key, {*readers, *_OTHERS, *ELSEWHERE}, "at the top")
 
     def adopted(self) -> Adopted:
         if len(set(self._precisions)) > 1:
@@ -79,10 +92,14 @@ class _KeyReader:
 
     def _precision(self, key: str, value: object) -> None:
         name = "fp16" if key == "fp16" else "bf16"
+        for one, number in _section(key, value).items():
+            require_value(f"{key}.{one}", number)
+        self._note_unknown(key, key, value)
         scale = ", whose init_scale is 2 ** initial_scale_power"
         self._notes[key] = self._allow(key, value, name, scale)
 
     def _autocast(self, key: str, value: object) -> None:
+        self._note_unknown(key, key, value)
         dtype = _section(key, value).get("dtype", "bfloat16")
         if dtype not in ("bfloat16", "float16"):
             raise InputError(f"{key}.dtype is \"bfloat16\" or \"float16\", not {dtype!r}")
@@ -102,10 +119,12 @@ class _KeyReader:
         tried = ("; \"auto\" is tried where no other precision is on" if enabled == "auto" else "")
         return f"precision={precision!r}, as under torch.autocast{scaled}{tried}"
 
-    def _accumulation(self, key: str, value: object) -> None:
-        if value != "auto" and not _is_count(value):
-            raise InputError(f"{key} is a whole number or \"auto\", not {value!r}")
-        if value == "auto" or value > 1:  # type: ignore[operator]
+    def _note_unknown(self, key: str, section: str, value: object) -> None:
+        for name, note in unknown_in(section, _section(key, value)).items():
+            self._notes[f"{key}.{name}"] = note
+
+    def _accumulation(self, key: str, value: Any) -> None:
+        if value == "auto" or (value or 1) > 1:
             self._ways.append("micro_batches")
             self._notes[key] = "micro-batches are tried, in numbers that divide the batch"
         else:
@@ -114,8 +133,8 @@ class _KeyReader:
     def _zero(self, key: str, value: object) -> None:
         settings = {"stage": int(value)} if isinstance(value, bool) else _section(key, value)
         for name, one in settings.items():
-            text = _NOTHING_TO_SHARD if name in _ZERO_ON_RANKS else (
-                "not known: no key of DeepSpeed's zero_optimization")
+            text = _NOTHING_TO_SHARD if name in ZERO_ON_RANKS else (
+                not_known(str(name), {*ZERO_ON_RANKS, *_ZERO_HERE}, f"in {key}"))
             if name == "stage":
                 text = self._stage(f"{key}.{name}", one)
             elif name == "offload_optimizer":
@@ -145,6 +164,7 @@ class _KeyReader:
 
     def _offloaded(self, key: str, value: object, what: str) -> str:
         settings = _section(key, value)
+        self._note_unknown(key, key.rpartition(".")[2], value)
         device = settings.get("device", "none")
         if device not in ("none", None, "cpu", "nvme"):
             raise InputError(f"{key}.device is \"cpu\", \"nvme\" or \"none\", not {device!r}")
@@ -166,7 +186,7 @@ class _KeyReader:
             self._offload.setdefault("to", _place())
             return "saved values may move, where that is faster than to make them again"
         if name == "number_checkpoints" and value is not None:
-            if not _is_count(value):
+            if not is_count(value):
                 raise InputError(f"activation_checkpointing.{name} is a whole number or null, not "
                                  f"{value!r}")
             return ("the plan chooses what to keep; strategy=\"megatron\", options={\"layers\": "
@@ -178,27 +198,12 @@ class _KeyReader:
 _STAGES: Mapping[int | str, Sequence[str]] = {
     0: ("none",), 1: ("gradients",), 2: ("gradients",), 3: ("full",), "auto": SHARDINGS}
 
-#: Keys of ZeRO that say how ranks share out and exchange.
-_ZERO_ON_RANKS = frozenset({
-    "allgather_bucket_size", "allgather_partitions", "cpu_offload_use_pin_memory",
-    "elastic_checkpoint", "enable_sanity_checks", "gather_16bit_weights_on_model_save",
-    "ignore_unused_parameters", "legacy_stage1", "load_from_fp32_weights",
-    "log_trace_cache_warnings", "max_live_parameters", "max_reuse_distance",
-    "memory_efficient_linear", "mics_hierarchical_params_gather", "mics_shard_size",
-    "model_persistence_threshold", "module_granularity_threshold", "overlap_comm",
-    "override_module_apply", "param_persistence_threshold", "pipeline_loading_checkpoint",
-    "prefetch_bucket_size", "reduce_bucket_size", "reduce_scatter", "round_robin_gradients",
-    "stage3_gather_16bit_weights_on_model_save", "stage3_gather_fp16_weights_on_model_save",
-    "stage3_max_live_parameters", "stage3_max_reuse_distance", "stage3_model_persistence_threshold",
-    "stage3_module_granularity_threshold", "stage3_param_persistence_threshold",
-    "stage3_prefetch_bucket_size", "stage3_use_all_reduce_for_fetch_params", "sub_group_size",
-    "use_all_reduce_for_fetch_params", "use_multi_rank_bucket_allreduce", "zero_hpz_partition_size",
-    "zero_quantized_gradients", "zero_quantized_nontrainable_weights", "zero_quantized_weights",
-    "zeropp_loco_param"})
-
 #: Older keys of ZeRO that are true or false, with what moves.
 _ON_THE_HOST = {"cpu_offload": "optimizer_state", "cpu_offload_param": "parameters",
                 "cpu_offload_params": "parameters"}
+
+#: Others of ZeRO that are read.
+_ZERO_HERE = ("stage", "offload_optimizer", "offload_param", "contiguous_gradients", *_ON_THE_HOST)
 
 _CHECKPOINTING = {
     "partition_activations": f"saved values are split {_NOTHING_TO_SHARD}",
@@ -227,17 +232,15 @@ def _place() -> str:
     return HOST if torch.cuda.is_available() else tempfile.gettempdir()
 
 
-def _folder(key: str, path: object) -> str:
+def _folder(key: str, path: Any) -> str:
     """Raises InputError for one that no values may move to."""
     try:
-        Offload(str(path))
+        if not isinstance(path, str):
+            raise InputError(f"a folder is a text, not {path!r}")
+        Offload(path)
     except InputError as error:
         raise InputError(f"{key}: {error}") from None
-    return str(path)
-
-
-def _is_count(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value > 0
+    return path
 
 
 def _truth(key: str, value: object) -> bool:
@@ -272,9 +275,9 @@ def _read(configuration: Mapping | str | os.PathLike[str]) -> Mapping:
         raise InputError(f"a configuration of DeepSpeed is a dict or the path of a JSON file, not "
                          f"{configuration!r}")
     try:
-        with open(configuration, encoding="utf-8") as file:
+        with open(configuration, encoding="utf-8-sig") as file:
             given = json.load(file)
     except (OSError, ValueError, RecursionError) as error:
-        raise InputError(f"the configuration of DeepSpeed {configuration!r} cannot be read: "
+        raise InputError(f"the configuration of DeepSpeed {os.fspath(configuration)!r} cannot be read: "
                          f"{error}. It is to be JSON, without comments.") from None
     return _section(os.fspath(configuration), given)
