@@ -123,6 +123,59 @@ def test_an_error_at_the_first_size_has_no_largest_batch():
     assert caught.value.__notes__ == ["max_batch tried a batch of 1; none was tried before"]
 
 
+class Normalized(nn.Module):
+    """Refuses a batch of 1."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.Sequential(nn.Linear(16, 32), nn.BatchNorm1d(32), nn.Linear(32, 4))
+
+    def forward(self, x):
+        return self.layers(x)
+
+
+def normalized(size):
+    return Normalized(), torch.randn(size, 16)
+
+
+def test_a_model_that_needs_two_is_tried_with_two():
+    found = lowtide.max_batch(normalized, "64KiB", limit=8, time_limit=0.2, verbose=False)
+    assert found.size == 8
+    with pytest.raises(Exception, match="more than 1 value per channel") as caught:
+        lowtide.max_batch(normalized, "64KiB", start=1, time_limit=0.2, verbose=False)
+    assert caught.value.largest_batch is None
+
+
+def test_tune_finds_the_largest_batch_of_a_model_that_needs_two():
+    found = lowtide.tune(normalized, None, "20KiB", goal="batch", precisions=(), ways=(),
+                         time_limit=0.2, verbose=False)
+    assert found.best is not None and found.best.size >= 2
+
+
+@pytest.mark.parametrize("goal", ["batch", "length"])
+def test_tune_speaks_of_what_it_was_asked_for(goal):
+    said = []
+    with pytest.raises(lowtide.InputError, match=f"tune wants a function of the {goal}") as caught:
+        lowtide.tune(lambda size: torch.nn.Linear(size, 1), None, "5MiB", goal=goal,
+                     report=said.append)
+    assert caught.value.__notes__ == [f"tune tried a {goal} of 1; none was tried before"]
+    assert said == [f"trying a {goal} of 1"]
+
+
+@pytest.mark.parametrize("budget", [0, "0GiB", 0.5, "5 parsecs", -1])
+def test_no_share_is_proposed_where_only_bytes_make_sense(budget):
+    for search in (lambda: lowtide.max_batch(make, budget),
+                   lambda: lowtide.tune(*make(2), budget, verbose=False)):
+        with pytest.raises(lowtide.InputError, match="512MB") as refused:
+            search()
+        assert "%" not in str(refused.value)
+
+
+def test_what_is_no_function_is_refused():
+    with pytest.raises(lowtide.InputError, match="max_batch wants a function .*not a int"):
+        lowtide.max_batch(3, "5MiB")
+
+
 def test_a_function_that_returns_no_inputs_is_refused():
     with pytest.raises(lowtide.InputError, match=r"returns a model and its inputs.*a Linear"):
         lowtide.max_batch(lambda size: torch.nn.Linear(size, 1), budget="5MiB", verbose=False)

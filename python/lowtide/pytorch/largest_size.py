@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import math
 from collections.abc import Callable
 
-from .. import InfeasibleError
+from .. import InfeasibleError, InputError
 
 #: How many times the largest size that fits is tried at most: far from there a line says little.
 _MOST_GROWTH = 8
@@ -45,12 +46,27 @@ class LargestSize:
         self._needs: dict[int, int] = {}  # by size: bytes at least
         self._step = 1
 
-    def run(self, start: int, limit: int) -> None:
-        """An error that is no matter of the budget gets a note of how far the search came."""
-        size: int | None = start
-        while size is not None:
+    def run(self, start: int | None, limit: int) -> None:
+        """``start``: the first size; None for 1, or for 2 where a model does not run with 1, as batch
+        norm does not. An error that is no matter of the budget gets a note of how far the search
+        came."""
+        if start is None:
+            self._begin(limit)
+        else:
+            self._fits(start)
+        while (size := self._next(limit)) is not None:
             self._fits(size)
-            size = self._next(limit)
+
+    def _begin(self, limit: int) -> None:
+        try:
+            self._fits(1)
+        except Exception as error:
+            if limit < 2 or isinstance(error, InputError):
+                raise
+            with contextlib.suppress(Exception):
+                self._fits(2)
+                return
+            raise
 
     def _next(self, limit: int) -> int | None:
         """The size to try now; None when nothing is left to find out."""

@@ -39,7 +39,7 @@ def max_batch(
     make_step: Callable[[int], tuple[torch.nn.Module, object]],
     budget: int | str,
     *,
-    start: int = 1,
+    start: int | None = None,
     limit: int = LARGEST,
     report: Callable[[str], None] | None = None,
     verbose: bool = True,
@@ -51,7 +51,8 @@ def max_batch(
     size; what the module returns is added up to a loss for the proof. What a step needs at least
     is nearly linear in its batch, so that a line through what two sizes need tells which one to
     try; each that is tried is captured and planned, and run if it fits. A step that takes more than
-    the budget counts as one that does not fit. ``settings``: as of ``wrap`` (optimizer, strategy,
+    the budget counts as one that does not fit. The first size is ``start``, or without one 1, or 2
+    where the model does not run with 1, as batch norm does not. ``settings``: as of ``wrap`` (optimizer, strategy,
     time_limit, ...). What is tried and what came of it is told to ``report``, or where there is
     none on standard error unless ``verbose`` is False. Ctrl-C ends the search with the best size so
     far.
@@ -72,7 +73,7 @@ def search_largest(
     note: Callable[[int, torch.nn.Module], None] | None,
     asked: Asked,
     *,
-    start: int = 1,
+    start: int | None = None,
     limit: int = LARGEST,
     report: Callable[[str], None] | None = None,
     verbose: bool = True,
@@ -80,9 +81,12 @@ def search_largest(
 ) -> Batch:
     """As ``max_batch``. ``note``: is told of each size that fits, with the module that was planned
     and run."""
-    start, limit = checked_count("start", start, 1), checked_count("limit", limit, 1)
-    if start > limit:
+    limit = checked_count("limit", limit, 1)
+    if start is not None and checked_count("start", start, 1) > limit:
         raise InputError(f"start must be at most limit, which is {limit}, not {start}")
+    if not callable(make_step):
+        raise InputError(f"{asked.caller} wants a function of the {asked.size} that returns a model "
+                         f"and its inputs, not a {type(make_step).__name__}")
     if settings.get("mesh") is not None:
         raise InputError("max_batch looks for a size in one process: for the ranks of a mesh use "
                          "lowtide.tune(make_step, None, budget, goal=\"batch\", mesh=mesh), on all "

@@ -54,7 +54,7 @@ class MeshSizeSearch:
             return SizeTried(budget, found.least_bytes, found.reason)
 
         sizes = LargestSize(try_size, self._settings.get("report"), self._asked)
-        sizes.run(1, LARGEST)
+        sizes.run(None, LARGEST)
         if sizes.largest is not None:
             return fitting[sizes.largest]
         assert sizes.reason is not None, "a size that does not fit says why"
