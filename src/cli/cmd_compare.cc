@@ -1,7 +1,11 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
 
 #include "base/budget.h"
 #include "base/error.h"
@@ -10,6 +14,7 @@
 #include "cli/command.h"
 #include "cli/output.h"
 #include "cli/planned_json.h"
+#include "cli/plans_of_bound.h"
 #include "cli/progress.h"
 #include "graph/io.h"
 #include "plan/replay.h"
@@ -105,6 +110,23 @@ std::string comparison_table(const std::vector<Row>& rows) {
   return table.text(output_columns());
 }
 
+/// Of which plans the bounds are that are not of all: such a bound may be above what another strategy
+/// finds in another order.
+std::string bounds_text(const std::vector<Row>& rows) {
+  std::map<std::string_view, std::set<std::string_view>> strategies;  // by the plans
+  for (const Row& row : rows) {
+    const std::optional<double> least = row.planned.least_overhead();
+    if (!least || *least == 0) continue;  // no plan of any kind costs less than keep-all
+    if (row.planned.plan->model == "any-order") continue;
+    strategies[plans_of_bound(row.planned.plan->model)].insert(row.strategy);
+  }
+  std::string text;
+  for (const auto& [plans, names] : strategies) {
+    text += fmt::format("\nThe bound of {} is for {}.\n", fmt::join(names, ", "), plans);
+  }
+  return text;
+}
+
 nlohmann::json comparison_json(const Graph& graph, const std::vector<Row>& rows) {
   nlohmann::json list = nlohmann::json::array();
   for (const Row& row : rows) {
@@ -129,9 +151,10 @@ int compare(const CompareArguments& arguments) {
   if (arguments.json) {
     print_json(comparison_json(graph, rows));
   } else {
-    print(fmt::format("{}: keep-all peak {}, no plan needs less than {}\n\n{}", graph.name(),
+    print(fmt::format("{}: keep-all peak {}, no plan needs less than {}\n\n{}{}", graph.name(),
                       format_bytes(keep_all_reference(graph).peak_bytes),
-                      format_bytes(bounds::budget_floor(graph)), comparison_table(rows)));
+                      format_bytes(bounds::budget_floor(graph)), comparison_table(rows),
+                      bounds_text(rows)));
   }
   return Control::stop_requested() ? kStopped : kSuccess;
 }

@@ -13,6 +13,7 @@
 #include "cli/memory_row.h"
 #include "cli/output.h"
 #include "cli/planned_json.h"
+#include "cli/plans_of_bound.h"
 #include "cli/progress.h"
 #include "cli/slower_memory.h"
 #include "cost/roofline.h"
@@ -63,14 +64,6 @@ void draw_memory(const Graph& graph, const planner::Planned& planned, const std:
        .curves = {report::memory_curve(graph, keep_all(graph), "keep-all"), within},
        .resident_bytes = staying_bytes(graph, *planned.plan)},
       path);
-}
-
-/// The plans of which none costs less than the bound, in words (Plan::model).
-std::string_view plans_of_bound(std::string_view model) {
-  if (model == "any-order") return "all plans";
-  if (model == "fixed-order") return "plans in the graph's order";
-  if (model == "stages") return "plans in the graph's order, each op once in a stage";
-  return "plans in the graph's order, each op once in a stage and seldom";
 }
 
 std::string plan_summary(const Graph& graph, const planner::Planned& planned) {

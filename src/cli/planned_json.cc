@@ -13,7 +13,8 @@ nlohmann::json to_json(const planner::Planned& planned, std::string_view strateg
                       {"keep_all_cost", planned.keep_all_cost},
                       {"keep_all_peak_bytes", planned.keep_all_peak_bytes},
                       {"smallest_budget_bytes", or_null(planned.smallest_budget)}};
-  for (const char* key : {"cost", "overhead", "peak_bytes", "arena_bytes", "lower_bound", "gap"}) {
+  for (const char* key : {"cost", "overhead", "peak_bytes", "arena_bytes", "lower_bound", "bound_model",
+                          "gap"}) {
     j[key] = nullptr;
   }
   if (!planned.plan) return j;
@@ -23,6 +24,7 @@ nlohmann::json to_json(const planner::Planned& planned, std::string_view strateg
   j["peak_bytes"] = plan.peak_bytes;
   if (plan.layout) j["arena_bytes"] = plan.layout->arena_bytes;
   j["lower_bound"] = or_null(plan.lower_bound);
+  if (plan.lower_bound) j["bound_model"] = plan.model;
   j["gap"] = or_null(planned.gap());
   return j;
 }

@@ -8,7 +8,7 @@
 namespace lowtide::cli {
 
 /// The result of planning, for programs: budget_bytes, strategy, status, cost, overhead,
-/// peak_bytes, arena_bytes, lower_bound, gap, seconds; null for missing values.
+/// peak_bytes, arena_bytes, lower_bound, bound_model, gap, seconds; null for missing values.
 nlohmann::json to_json(const planner::Planned& planned, std::string_view strategy);
 
 /// extra_bytes, saves_at_most, saves; null for unknown values.

@@ -123,16 +123,21 @@ void search_in_rounds(Searches& searches, Control& control) {
   searches.search_for(control);
 }
 
+/// No plan costs less than keep-all: a sum in another order may seem to.
+double above(double keep_all_cost, double cost) {
+  return keep_all_cost > 0 ? std::max(0.0, cost / keep_all_cost - 1) : 0;
+}
+
 }  // namespace
 
 double Planned::overhead() const {
   if (!plan) return std::numeric_limits<double>::quiet_NaN();
-  return keep_all_cost > 0 ? plan->cost / keep_all_cost - 1 : 0;
+  return above(keep_all_cost, plan->cost);
 }
 
 std::optional<double> Planned::least_overhead() const {
   if (!plan || !plan->lower_bound) return std::nullopt;
-  return keep_all_cost > 0 ? *plan->lower_bound / keep_all_cost - 1 : 0;
+  return above(keep_all_cost, *plan->lower_bound);
 }
 
 std::optional<double> Planned::gap() const {

@@ -127,7 +127,10 @@ std::string moved_text(const Graph& graph, const Explanation& e, int most, std::
 
 }  // namespace
 
-double Explanation::overhead() const { return keep_all_cost > 0 ? cost / keep_all_cost - 1 : 0; }
+double Explanation::overhead() const {
+  // No plan costs less than keep-all: a sum in another order may seem to.
+  return keep_all_cost > 0 ? std::max(0.0, cost / keep_all_cost - 1) : 0;
+}
 
 Explanation explain(const Graph& graph, const Plan& plan) {
   const Replay replayed = replay(graph, plan);

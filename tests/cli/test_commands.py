@@ -203,10 +203,23 @@ def test_every_strategy_answers(lowtide, graph):
             assert row["arena_bytes"] <= row["budget_bytes"]
         else:
             assert row["status"] == "infeasible" and row["smallest_budget_bytes"]
+        assert (row["bound_model"] is None) == (row["lower_bound"] is None)
     assert any(r["budget"] == "80%" and r["arena_bytes"] for r in rows)
     table = lowtide("compare", graph, "--budgets", "80%", "--strategies",
                     f"{names[0]}, {names[1]}").out
     assert "overhead" in table and names[0] in table and names[1] in table
+
+
+def test_a_comparison_says_of_which_plans_a_bound_is(lowtide, graph):
+    """One for plans in the graph's order may be above what another order costs."""
+    asked = ("compare", graph, "--budgets", "100%,80%", "--strategies", "search,checkmate",
+             "--time-limit", "1")
+    document = lowtide(*asked, "--json").json
+    bounded = {row["strategy"] for row in document["rows"] if row["bound_model"] == "fixed-order"
+               and row["lower_bound"] > document["keep_all_cost"]}
+    assert "checkmate" in bounded
+    text = lowtide(*asked).out
+    assert f"The bound of {', '.join(sorted(bounded))} is for plans in the graph's order." in text
 
 
 def test_frontier_falls_to_the_smallest_budget(lowtide, graph):

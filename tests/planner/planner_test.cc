@@ -73,6 +73,18 @@ TEST(PlanWithin, WhatCostsNothingHasNoOverhead) {
   EXPECT_EQ(planned.gap(), 0);
 }
 
+TEST(PlanWithin, ASumInAnotherOrderIsNoSaving) {
+  Plan plan;
+  plan.cost = 0.3;
+  plan.lower_bound = 0.3;
+  Planned planned;
+  planned.keep_all_cost = 0.1 + 0.2;
+  planned.plan = plan;
+  ASSERT_LT(planned.plan->cost, planned.keep_all_cost);
+  EXPECT_FALSE(std::signbit(planned.overhead()));
+  EXPECT_FALSE(std::signbit(*planned.least_overhead()));
+}
+
 TEST(PlanWithin, KeepAllWithinItsOwnPeakOnEveryGraphWithoutWorkspaces) {
   for (const char* name : {"checkmate-resnet50", "checkmate-unet", "checkmate-mobilenet"}) {
     SCOPED_TRACE(name);
