@@ -14,7 +14,6 @@
 #include "cli/command.h"
 #include "cli/output.h"
 #include "cli/planned_json.h"
-#include "cli/plans_of_bound.h"
 #include "cli/progress.h"
 #include "graph/io.h"
 #include "plan/replay.h"

@@ -13,7 +13,6 @@
 #include "cli/memory_row.h"
 #include "cli/output.h"
 #include "cli/planned_json.h"
-#include "cli/plans_of_bound.h"
 #include "cli/progress.h"
 #include "cli/slower_memory.h"
 #include "cost/roofline.h"

@@ -29,6 +29,13 @@ nlohmann::json to_json(const planner::Planned& planned, std::string_view strateg
   return j;
 }
 
+std::string_view plans_of_bound(std::string_view model) {
+  if (model == "any-order") return "all plans";
+  if (model == "fixed-order") return "plans in the graph's order";
+  if (model == "stages") return "plans in the graph's order, each op once in a stage";
+  return "plans in the graph's order, each op once in a stage and seldom";
+}
+
 nlohmann::json to_json(const planner::MoreBudget& more) {
   return {{"extra_bytes", more.extra_bytes},
           {"saves_at_most", or_null(more.saves_at_most)},

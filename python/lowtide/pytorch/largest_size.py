@@ -47,9 +47,9 @@ class LargestSize:
         self._step = 1
 
     def run(self, start: int | None, limit: int) -> None:
-        """``start``: the first size; None for 1, or for 2 where a model does not run with 1, as batch
-        norm does not. An error that is no matter of the budget gets a note of how far the search
-        came."""
+        """``start``: the first size; None for 1, or for 2 where a model does not run with 1, as
+        batch norm does not. An error that is no matter of the budget gets a note of how far the
+        search came."""
         if start is None:
             self._begin(limit)
         else:

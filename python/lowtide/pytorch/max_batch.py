@@ -52,10 +52,10 @@ def max_batch(
     is nearly linear in its batch, so that a line through what two sizes need tells which one to
     try; each that is tried is captured and planned, and run if it fits. A step that takes more than
     the budget counts as one that does not fit. The first size is ``start``, or without one 1, or 2
-    where the model does not run with 1, as batch norm does not. ``settings``: as of ``wrap`` (optimizer, strategy,
-    time_limit, ...). What is tried and what came of it is told to ``report``, or where there is
-    none on standard error unless ``verbose`` is False. Ctrl-C ends the search with the best size so
-    far.
+    where the model does not run with 1, as batch norm does not. ``settings``: as of ``wrap``
+    (optimizer, strategy, time_limit, ...). What is tried and what came of it is told to ``report``,
+    or where there is none on standard error unless ``verbose`` is False. Ctrl-C ends the search
+    with the best size so far.
 
     On the ranks of a mesh, ``lowtide.tune`` with the goal "batch" finds it.
 
@@ -85,8 +85,8 @@ def search_largest(
     if start is not None and checked_count("start", start, 1) > limit:
         raise InputError(f"start must be at most limit, which is {limit}, not {start}")
     if not callable(make_step):
-        raise InputError(f"{asked.caller} wants a function of the {asked.size} that returns a model "
-                         f"and its inputs, not a {type(make_step).__name__}")
+        raise InputError(f"{asked.caller} wants a function of the {asked.size} that returns a "
+                         f"model and its inputs, not a {type(make_step).__name__}")
     if settings.get("mesh") is not None:
         raise InputError("max_batch looks for a size in one process: for the ranks of a mesh use "
                          "lowtide.tune(make_step, None, budget, goal=\"batch\", mesh=mesh), on all "

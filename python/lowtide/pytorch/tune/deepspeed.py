@@ -278,6 +278,6 @@ def _read(configuration: Mapping | str | os.PathLike[str]) -> Mapping:
         with open(configuration, encoding="utf-8-sig") as file:
             given = json.load(file)
     except (OSError, ValueError, RecursionError) as error:
-        raise InputError(f"the configuration of DeepSpeed {os.fspath(configuration)!r} cannot be read: "
-                         f"{error}. It is to be JSON, without comments.") from None
+        raise InputError(f"the configuration of DeepSpeed {os.fspath(configuration)!r} cannot be "
+                         f"read: {error}. It is to be JSON, without comments.") from None
     return _section(os.fspath(configuration), given)

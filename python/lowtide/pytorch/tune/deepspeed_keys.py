@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 import math
-import numbers
 from collections.abc import Callable, Iterable, Mapping
 
 from ... import InputError
@@ -16,8 +15,9 @@ ELSEWHERE = frozenset({
     "disable_allgather", "dump_state", "eigenvalue", "elasticity", "flops_profiler",
     "fp16_master_weights_and_gradients", "gradient_predivide_factor", "graph_harvesting",
     "hybrid_engine", "load_universal_checkpoint", "memory_breakdown", "monitor_config", "nebula",
-    "pipeline", "progressive_layer_drop", "quantize_training", "seq_parallel_communication_data_type",
-    "sparse_attention", "sparse_gradients", "steps_per_print", "tensor_parallel", "tensorboard",
+    "pipeline", "progressive_layer_drop", "quantize_training",
+    "seq_parallel_communication_data_type", "sparse_attention", "sparse_gradients",
+    "steps_per_print", "tensor_parallel", "tensorboard",
     "timers", "use_data_before_expert_parallelism", "wall_clock_breakdown", "wandb",
     "weight_quantization", "zero_allow_untested_optimizer", "zero_force_ds_cpu_optimizer"})
 
@@ -76,7 +76,7 @@ def is_count(value: object) -> bool:
 
 
 def _is_amount(value: object) -> bool:
-    return (isinstance(value, numbers.Real) and not isinstance(value, bool)
+    return (isinstance(value, (int, float)) and not isinstance(value, bool)
             and 0 <= value < math.inf)
 
 
