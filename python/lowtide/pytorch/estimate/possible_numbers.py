@@ -14,10 +14,11 @@ from ... import InputError
 #: Of a network, what there is one of at least.
 _ONE_AT_LEAST = re.compile(
     r"(num_|n_)?((hidden|encoder|decoder)_)?layers?|(num_|n_)?((attention|key_value|encoder_attention"
-    r"|decoder_attention)_)?heads?|(hidden|intermediate|vocab|patch|image|embedding)_size|d_model|d_ff"
-    r"|n_embd|(encoder|decoder)_ffn_dim|num_channels|max_position_embeddings|n_positions")
-#: Of a network, what may be left out, and is never less than nothing.
-_NONE_AT_LEAST = re.compile(r"(num|n)_\w+|\w+_(layers|heads|size|dim|positions|channels|experts)")
+    r"|decoder_attention)_)?heads?|(hidden|vocab|patch|image|embedding)_size|d_model|d_ff|n_embd"
+    r"|(encoder|decoder)_ffn_dim|num_channels|max_position_embeddings|n_positions")
+#: Of a network, what may be left out, and is never less than nothing. A window of -1 is the whole.
+_NONE_AT_LEAST = re.compile(
+    r"(?!\w*(window|chunk))((num|n)_\w+|\w+_(layers|heads|size|dim|positions|channels|experts))")
 #: What a model is built of one by one.
 _ONE_BY_ONE = re.compile(r"\w*layers?|depth")
 #: No model has as many, and a trace would take hours.
