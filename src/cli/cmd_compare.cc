@@ -109,8 +109,8 @@ std::string comparison_table(const std::vector<Row>& rows) {
   return table.text(output_columns());
 }
 
-/// Of which plans the bounds are that are not of all: such a bound may be above what another strategy
-/// finds in another order.
+/// Of which plans the bounds are that are not of all: such a bound may be above what another
+/// strategy finds in another order.
 std::string bounds_text(const std::vector<Row>& rows) {
   std::map<std::string_view, std::set<std::string_view>> strategies;  // by the plans
   for (const Row& row : rows) {

@@ -111,8 +111,8 @@ void require_known_to_formulas(const EstimateArguments& arguments,
   }
 }
 
-/// Throws InputError for options of a plan where none is asked for, and for options of a model where
-/// there is a graph.
+/// Throws InputError for options of a plan where none is asked for, and for options of a model
+/// where there is a graph.
 void require_plan(const EstimateArguments& arguments) {
   if (arguments.budget.empty() && !arguments.planning.empty()) {
     throw InputError("--strategy, -O and --time-limit are for a plan: give the --budget to plan "
