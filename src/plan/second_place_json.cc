@@ -28,6 +28,7 @@ constexpr std::array kSecondPlaceFields = std::to_array<Field<SecondPlace>>({
     {"begin", true,
      [](SecondPlace& s, JsonValue v) {
        s.begin = v.integer();
+       if (s.begin < 0) throw InputError("must be 0 or more");
        return true;
      }},
     {"lane_out", true,

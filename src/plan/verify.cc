@@ -143,11 +143,12 @@ class Checker {
     }
   }
 
+  /// After the claims, as the size of the first place is one.
   void check_budgets_of_places() const {
     if (!plan_.slower || !plan_.slower->second) return;
     const SecondPlace& second = *plan_.slower->second;
     check_place("first", first_top_, second.first_budget);
-    check_place("second", std::max<Bytes>(slower_.top() - second.begin, 0), second.budget);
+    check_place("second", plan_.slower->bytes - second.begin, second.budget);
   }
 
   void check_claims() const {
@@ -562,8 +563,8 @@ std::optional<Violation> verify(const Graph& graph, const Plan& plan, std::optio
     at = kNone;
     checker.check_end();
     checker.check_budget(budget ? budget : plan.budget_bytes);
-    checker.check_budgets_of_places();
     checker.check_claims();
+    checker.check_budgets_of_places();
     return std::nullopt;
   } catch (const Broken& broken) {
     return Violation{broken.rule, at, broken.message};

@@ -140,6 +140,8 @@ TEST(SecondPlaceErrors, KeysNameWhatIsWrong) {
             "no error");
   EXPECT_THAT(second_place_error("{}"),
               HasSubstr("\"second_place\" the key \"begin\" is missing"));
+  EXPECT_THAT(second_place_error(R"({"begin": -1, "lane_out": [0, 1], "lane_in": [0, 1]})"),
+              HasSubstr("\"begin\" must be 0 or more"));
   EXPECT_THAT(second_place_error(R"({"begin": 0, "lane_out": [0, -1], "lane_in": [0, 1]})"),
               HasSubstr("has a negative time"));
   EXPECT_THAT(second_place_error(
