@@ -31,10 +31,11 @@ class Replay:
         self.away = set(self.guests)  # storages that slower memory has a copy of
         self.old = set()      # residents of slower memory that an op wrote since they were copied
         self.moving = {}      # storage -> (verb, end) of its copy that is under way
-        self.lanes = {"offload": plan.get("lane_out") or (0, 0),
-                      "prefetch": plan.get("lane_in") or (0, 0)}
-        self.shared = bool(plan.get("lanes_shared"))
-        self.lane_ends = {}   # lane -> when it has ended all its copies so far
+        self.second = plan.get("second_place") or {}  # of two places of slower memory
+        self.begin = self.second.get("begin", 0)      # where it begins
+        self.places = [lanes(plan), lanes(self.second)]
+        self.tops = [0, 0]    # the end of the highest copy in each place
+        self.lane_ends = {}   # (place, lane) -> when it has ended all its copies so far
         self.copy_offsets = None
         if "copies" in plan or self.guests:
             self.copy_offsets = dict(map(tuple, plan.get("copies") or []))
@@ -88,8 +89,10 @@ class Replay:
         """A copy begins when the ones before it in its lane have ended; `cost` is the time now."""
         if storage in self.moving:
             raise Broken(f"{verb} of tensor {storage} while a copy of it is under way")
-        lane = "offload" if self.shared else verb
-        latency, per_byte = self.lanes[verb]
+        place = self.place_of((self.copy_offsets or {}).get(storage, -1))
+        shared, of_verb = self.places[place]
+        lane = (place, "offload" if shared else verb)
+        latency, per_byte = of_verb[verb]
         begin = max(self.cost, self.lane_ends.get(lane, 0))
         self.lane_ends[lane] = begin + latency + per_byte * self.tensors[storage]["bytes"]
         self.moving[storage] = (verb, self.lane_ends[lane])
@@ -110,8 +113,31 @@ class Replay:
             begin = self.copy_offsets[storage]
             if begin < 0 or any(begin < e and b < begin + size for b, e in self.copies.values()):
                 raise Broken(f"the copy of tensor {storage} at {begin} overlaps another")
-            self.copies[storage] = (begin, begin + size)
-            self.slower = max(self.slower, begin + size)
+            place, end = self.place_of(begin), begin + size
+            if place == 0 and self.second and end > self.begin:
+                raise Broken(f"the copy of tensor {storage} at [{begin},{end}) lies across the "
+                             f"border of places at {self.begin}")
+            self.copies[storage] = (begin, end)
+            self.slower = max(self.slower, end)
+            self.tops[place] = max(self.tops[place], end)
+
+    def place_of(self, offset):
+        return int(bool(self.second) and offset >= self.begin)
+
+    def check_places(self):
+        """Copies are within the budget of their place, and the first place has no room beside
+        them."""
+        if not self.second:
+            return
+        self.slower = max(self.slower, self.begin)
+        if self.tops[0] != self.begin:
+            raise Broken(f"the plan claims {self.begin} bytes of the first place, but takes "
+                         f"{self.tops[0]}")
+        taken = self.tops[0], max(0, self.tops[1] - self.begin)
+        for bytes_taken, budget in zip(taken, self.second.get("budgets") or ()):
+            if budget is not None and bytes_taken > budget:
+                raise Broken(f"copies take {bytes_taken} bytes of a place of slower memory, and "
+                             f"its budget is {budget}")
 
     def wait(self, step, storage):
         if storage not in self.moving:
@@ -247,6 +273,12 @@ class Replay:
             raise Broken(f"unknown action {verb}")
 
 
+def lanes(place):
+    """Of a place of slower memory: whether its lanes are shared, and each of them."""
+    out, back = place.get("lane_out") or (0, 0), place.get("lane_in") or (0, 0)
+    return bool(place.get("lanes_shared")), {"offload": out, "prefetch": back}
+
+
 def storages(graph):
     """For each tensor the one that owns its bytes."""
     return [i if t.get("alias_of") is None else t["alias_of"]
@@ -308,6 +340,7 @@ def replay(graph, plan, budget=None):
             raise Broken(f"peak {machine.peak} exceeds the budget {budget}")
         if budget is not None and machine.offsets and machine.arena > budget:
             raise Broken(f"arena {machine.arena} exceeds the budget {budget}")
+        machine.check_places()
         check_claims(plan, machine)
     except Broken as broken:
         return {"valid": False, "action": step, "error": str(broken)}

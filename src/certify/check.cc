@@ -16,6 +16,7 @@
 #include "certify/sequence.h"
 #include "certify/split.h"
 #include "certify/stages.h"
+#include "plan/places.h"
 
 namespace lowtide::certify {
 namespace {
@@ -260,7 +261,9 @@ double proved_by(const Graph& graph, const Stages& stages, const Certificate& ce
 /// The lanes of the plan must be those of the proof.
 void check_lanes(const Plan& plan, const Certificate& certificate) {
   if (!plan.slower) return;
-  const bool same_lanes = certificate.moves && plan.slower->lanes == certificate.moves->lanes;
+  const PlaceLanes lanes = lanes_of_places(plan);
+  const Lanes both = plan.slower->second ? together(lanes) : lanes.first;
+  const bool same_lanes = certificate.moves && both == certificate.moves->lanes;
   if (same_lanes && !certificate.moves->residents && !plan.slower->residents.empty()) {
     refuse(
         Flaw::wrong_lanes,

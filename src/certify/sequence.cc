@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "certify/flaw.h"
+#include "plan/places.h"
 
 namespace lowtide::certify {
 namespace {
@@ -15,7 +16,8 @@ class Follower {
   Follower(const Graph& graph, const Stages& stages, const Plan& plan)
       : graph_(graph),
         stages_(stages),
-        clock_(plan.slower ? plan.slower->lanes : Lanes()),
+        clock_(lanes_of_places(plan)),
+        place_(places_of_copies(graph, plan)),
         live_(graph.tensors().size()),
         copies_(graph.tensors().size()),
         ran_(graph.ops().size()),
@@ -110,11 +112,11 @@ class Follower {
       if (!live_[storage]) bad("the value is not live");
       copy.exists = true;
       copy.is_old = false;
-      copy.ends = clock_.start_out(bytes);
+      copy.ends = clock_.start_out(bytes, place_[storage]);
     } else {
       if (!copy.exists) bad("the value was never offloaded");
       make(storage);
-      copy.ends = clock_.start_in(bytes);
+      copy.ends = clock_.start_in(bytes, place_[storage]);
       copy.arrives = true;
       totals_.peak_bytes = std::max(totals_.peak_bytes, held_);
     }
@@ -194,6 +196,7 @@ class Follower {
   const Graph& graph_;
   const Stages& stages_;
   LaneClock clock_;
+  const std::vector<PlaceIndex> place_;     // by storage: of its copy
   std::vector<bool> live_;                  // per tensor
   std::vector<CopyOf> copies_;              // per storage
   std::vector<bool> ran_;                   // per op

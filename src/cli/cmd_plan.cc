@@ -19,6 +19,7 @@
 #include "graph/io.h"
 #include "plan/io.h"
 #include "plan/lower.h"
+#include "plan/places.h"
 #include "plan/residents.h"
 #include "planner/does_not_fit.h"
 #include "planner/more_budget.h"
@@ -65,6 +66,13 @@ void draw_memory(const Graph& graph, const planner::Planned& planned, const std:
       path);
 }
 
+std::string slower_text(const SlowerMemory& slower) {
+  if (!slower.second) return format_bytes(slower.bytes) + " of slower memory";
+  const PlaceBytes bytes = bytes_of_places(slower);
+  return fmt::format("{} of the host's memory and {} of the disk", format_bytes(bytes.first),
+                     format_bytes(bytes.second));
+}
+
 std::string plan_summary(const Graph& graph, const planner::Planned& planned) {
   const Plan& plan = *planned.plan;
   report::Table table({"graph", graph.name()}, report::Table::Align::left);
@@ -78,10 +86,9 @@ std::string plan_summary(const Graph& graph, const planner::Planned& planned) {
   if (plan.slower) {
     const std::size_t residents = plan.slower->residents.size();
     table.add(
-        {"moved",
-         fmt::format("{} values{}, {} of slower memory", plan.slower->copies.size() - residents,
-                     residents > 0 ? fmt::format(" and {} residents", residents) : "",
-                     format_bytes(plan.slower->bytes))});
+        {"moved", fmt::format("{} values{}, {}", plan.slower->copies.size() - residents,
+                              residents > 0 ? fmt::format(" and {} residents", residents) : "",
+                              slower_text(*plan.slower))});
   }
   table.add({"overhead", percent(planned.overhead())});
   table.add({"gap to the lower bound", percent(planned.gap())});
@@ -119,7 +126,7 @@ planner::Planned imported(const Graph& graph, Bytes budget, const std::string& f
 /// Checked before anything is read. With slower memory, the default one is asked, for some ways.
 const strategy::Strategy& strategy_for(const PlanArguments& arguments,
                                        const planner::PlanningOptions& planning) {
-  if (arguments.slower.bandwidth.empty()) {
+  if (!arguments.slower.is_given()) {
     return strategy::find_strategy_or_default(planning.strategy);
   }
   static_cast<void>(offload::ways_of(planning.strategy));
@@ -193,7 +200,7 @@ int plan(const PlanArguments& arguments) {
   if (!arguments.certificate.empty()) write_proof(planned, arguments.certificate, arguments.quiet);
   if (!arguments.picture.empty()) draw_memory(graph, planned, arguments.picture);
   planner::MoreBudget more;  // of plans that move values, nothing is known
-  if (arguments.slower.bandwidth.empty()) {
+  if (!arguments.slower.is_given()) {
     more = with_more(graph, planned, arguments, strategy, planning);
   }
   if (arguments.json) {

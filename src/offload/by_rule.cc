@@ -82,7 +82,8 @@ Planned by_rule(const Graph& graph, Bytes budget, const Slower& slower, Ways way
   Planned planned = planner::nothing_planned(graph, budget);
   planned.reserved_bytes = reserved;
   const Bytes moved = plan.slower ? plan.slower->bytes : 0;
-  if (needed <= budget && slower.has_room(moved)) {
+  const bool has_room = !plan.slower || slower.has_room(*plan.slower);
+  if (needed <= budget && has_room) {
     planned.outcome = Outcome::feasible;
     planned.plan = std::move(plan);
     return planned;
@@ -90,7 +91,7 @@ Planned by_rule(const Graph& graph, Bytes budget, const Slower& slower, Ways way
   planned.message =
       fmt::format("infeasible: {} needs {} of memory and {} of slower memory.", plan.strategy,
                   planner::in_full(needed + reserved), planner::in_full(moved));
-  if (!slower.has_room(moved)) return planned;
+  if (!has_room) return planned;
   planned.smallest_budget = needed;
   planned.smallest_plan = std::move(plan);
   return planned;

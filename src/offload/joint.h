@@ -12,9 +12,10 @@ namespace lowtide::offload {
 /// later than with either way alone: each way has the whole limit of `control`, so that the call
 /// may take three of them, and two more where residents may move too: those that are the best to
 /// move, in several amounts. Then the plan ends no later than without that. Where all fits,
-/// nothing moves. The budget contains the buffers of copies; a plan that does not move has their
-/// bytes too. The bound of the answer is for plans that may move what it moves
-/// (offload/bound.h), but with Ways::rerun.
+/// nothing moves. With two places, the same is done with each of them alone and with both
+/// (offload/division.h), so that both give no worse plan than one. The budget contains the buffers
+/// of copies; a plan that does not move has their bytes too. The bound of the answer is for plans
+/// that may move what it moves (offload/bound.h), but with Ways::rerun.
 planner::Planned plan_with(const Graph& graph, Bytes budget, const Slower& slower, Ways ways,
                            Control& control, Bytes reserved_bytes = 0);
 

@@ -4,12 +4,14 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <limits>
 #include <string>
 #include <utility>
 
 #include "base/time_share.h"
 #include "graph/permuted.h"
+#include "offload/division.h"
 #include "offload/residents.h"
 #include "offload/schedule.h"
 #include "offload/waits.h"
@@ -43,8 +45,23 @@ constexpr double kPackingShare = 0.15;
 constexpr std::array kResidentShares{0.5, 1.0, 0.25, 0.75};
 /// Of a round, to try each share.
 constexpr double kShareOfTry = 0.12;
-/// A plan is good enough when it costs no more than this times what each needed op costs once.
-constexpr double kGoodEnough = 1.0001;
+
+/// Of a mean copy, if as much goes to the first place as it has room for.
+Lanes typical_lanes(const Graph& graph, const Slower& slower) {
+  if (!slower.second || !slower.bytes) return slower.lanes;
+  Bytes all = 0;
+  for (const Tensor& tensor : graph.tensors()) {
+    if (tensor.alias_of == kNone) all += tensor.bytes;
+  }
+  const double share = std::min(
+      1.0, static_cast<double>(*slower.bytes) / static_cast<double>(std::max<Bytes>(all, 1)));
+  const auto mean = [&](const Lane& first, const Lane& second) {
+    return Lane{std::lerp(second.latency, first.latency, share),
+                std::lerp(second.per_byte, first.per_byte, share)};
+  };
+  const Lanes& second = slower.second->lanes;
+  return {mean(slower.lanes.out, second.out), mean(slower.lanes.in, second.in)};
+}
 
 }  // namespace
 
@@ -61,7 +78,8 @@ JointSearch::JointSearch(const Graph& graph, Bytes budget, const Slower& slower,
       slower_(slower),
       ways_(ways),
       reserved_(reserved),
-      first_prices_(graph, slower.lanes, slower.bytes),
+      typical_lanes_(typical_lanes(graph, slower)),
+      first_prices_(graph, typical_lanes_, slower.all_bytes()),
       least_cost_(remat::StageGraph(graph).required_cost()) {}
 
 void JointSearch::offer(Planned planned) {
@@ -77,7 +95,7 @@ void JointSearch::run(bool reruns, const Control& control) {
 void JointSearch::run_with_residents(const Control& control) {
   early_order_ = order_of_early_writes(graph_);
   early_.emplace(permuted(graph_, early_order_));
-  const std::vector<TensorId> all = residents_by_worth(graph_, slower_.lanes);
+  const std::vector<TensorId> all = residents_by_worth(graph_, typical_lanes_);
   in_rounds(control, [&] {
     choose_residents(all);
     if (!residents_.empty()) try_choices(/*reruns=*/false);
@@ -148,7 +166,7 @@ std::vector<TensorId> JointSearch::first_bytes(std::span<const TensorId> all, do
   Bytes sum = 0;
   for (TensorId id : all) sum += graph_.tensor(id).bytes;
   const auto wanted = static_cast<Bytes>(share * static_cast<double>(sum));
-  Bytes left = slower_.bytes.value_or(std::numeric_limits<Bytes>::max());
+  Bytes left = slower_.all_bytes().value_or(std::numeric_limits<Bytes>::max());
   std::vector<TensorId> some;
   for (Bytes taken = 0; TensorId id : all) {
     const Bytes bytes = graph_.tensor(id).bytes;
@@ -181,7 +199,7 @@ double JointSearch::improve_prices(const Choice& choice, bool reruns) {
     for (TensorId id = 0; id < graph_.num_tensors(); ++id) {
       if (prices[id]) *prices[id] += kPriceOfWaits * waited[id];
     }
-    if (plan->slower && !slower_.has_room(plan->slower->bytes)) continue;
+    if (plan->slower && !slower_.has_room(*plan->slower)) continue;
     if (plan->cost < best) rounds = -1;
     best = std::min(best, plan->cost);
     keep_if_better(*plan);
@@ -198,7 +216,7 @@ std::optional<Plan> JointSearch::plan_with_prices(std::span<const std::optional<
   Bytes peak = budget_;
   for (int tries = 0; tries < kLayoutTries && peak >= found.plan->peak_bytes; ++tries) {
     Plan plan = planner::with_addresses(
-        graph_, schedule(graph_, loads, *found.plan, slower_.lanes, peak, kHurries, control_),
+        graph_, schedule_in_places(graph_, loads, *found.plan, slower_, peak, kHurries, control_),
         budget_, work_of_packing(), control_);
     const Bytes excess = plan.layout->arena_bytes - budget_;
     if (excess <= 0) return plan;  // and so is its peak, which is no higher
@@ -286,7 +304,7 @@ Planned JointSearch::refusal(Planned reruns) const {
     planned.smallest_budget = *reruns.smallest_budget + reruns.reserved_bytes - reserved_;
   }
   planned.smallest_plan = std::move(reruns.smallest_plan);
-  const Bytes floor = floor_of_moves(graph_, slower_) - slower_.buffers;
+  const Bytes floor = floor_of_moves(graph_, slower_) - slower_.all_buffers();
   planned.floor_bytes = floor;
   const std::string within = planner::in_full(budget_ + reserved_);
   if (Control::stop_requested() || (control_.should_stop() && budget_ >= floor)) {
@@ -297,16 +315,16 @@ Planned JointSearch::refusal(Planned reruns) const {
   }
   planned.why_not_less =
       fmt::format("Every plan needs {} at least.", planner::in_full(floor + reserved_));
-  planned.message = fmt::format("infeasible: no plan that moves values is found within {}{}.{} {}",
-                                within, taken_by_buffers(), reached_by_reruns(planned),
-                                planned.why_not_less);
+  planned.message =
+      fmt::format("infeasible: no plan that moves values is found within {}{}.{} {}", within,
+                  taken_by_buffers(), reached_by_reruns(planned), planned.why_not_less);
   return planned;
 }
 
 std::string JointSearch::taken_by_buffers() const {
-  if (slower_.buffers == 0) return "";
+  if (slower_.all_buffers() == 0) return "";
   return fmt::format(", of which copies need {} for their buffers",
-                     planner::in_full(slower_.buffers));
+                     planner::in_full(slower_.all_buffers()));
 }
 
 std::string JointSearch::reached_by_reruns(const Planned& planned) const {

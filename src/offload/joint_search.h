@@ -14,6 +14,9 @@
 
 namespace lowtide::offload {
 
+/// A plan is good enough when it costs no more than this times what each needed op costs once.
+inline constexpr double kGoodEnough = 1.0001;
+
 /// The search for the plan with slower memory that ends first. Holds the graph by reference.
 ///
 /// A round plans reruns and loads together in a graph with loads, follows the lanes of that plan in
@@ -66,6 +69,7 @@ class JointSearch {
   const Slower slower_;
   const Ways ways_;
   const Bytes reserved_;
+  const Lanes typical_lanes_;
   const FirstPrices first_prices_;
   const double least_cost_;  ///< of any plan
   Control whole_;

@@ -173,7 +173,7 @@ Plan plan_of_answer(const Graph& graph, const remat::StageGraph& stages, const P
   const LoadGraph loads = with_loads(graph, prices, Reruns::of_all);
   const Plan lowered =
       planner::lower_in_place(loads.graph, PoetOrder(graph, stages, loads).executions(answer));
-  return schedule(graph, loads, lowered, lanes, budget, kHurries, control);
+  return schedule(graph, loads, lowered, {lanes}, budget, kHurries, control);
 }
 
 std::optional<Plan> poet(const Graph& graph, Bytes budget, const Lanes& lanes,

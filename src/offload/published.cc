@@ -66,7 +66,7 @@ Plan plan_of(const Graph& graph, std::span<const Eviction> evictions, const Lane
   Order order(graph, loads);
   for (const Eviction& eviction : evictions) order.add(graph, eviction);
   const Plan lowered = planner::lower_in_place(loads.graph, order.executions());
-  return schedule(graph, loads, lowered, lanes, budget, hurries);
+  return schedule(graph, loads, lowered, {lanes}, budget, hurries);
 }
 
 /// What a value could be evicted for, and what that gains.

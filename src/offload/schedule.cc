@@ -1,10 +1,10 @@
 #include "offload/schedule.h"
 
 #include <algorithm>
+#include <array>
 #include <limits>
 #include <utility>
 
-#include "packing/packing.h"
 #include "plan/in_place.h"
 #include "plan/replay.h"
 #include "plan/residents.h"
@@ -130,12 +130,13 @@ constexpr double kPerStep = 100, kPerLook = 3;
 class Scheduler {
  public:
   Scheduler(const Graph& graph, std::span<const TensorId> residents, std::span<const Step> steps,
-            const Lanes& lanes, Bytes budget, double hurry)
+            const Routes& routes, Bytes budget, double hurry)
       : graph_(graph),
         hurry_(hurry),
         steps_(steps),
-        lanes_(lanes),
-        clock_(lanes),
+        routes_(routes),
+        lanes_(routes.all_lanes()),
+        clock_(lanes_),
         budget_(budget),
         state_(graph.tensors().size()),
         is_live_view_(graph.tensors().size()),
@@ -143,15 +144,18 @@ class Scheduler {
     for (TensorId id : residents) state_[id].copied = true;
     for (std::size_t i = 0; i < steps_.size(); ++i) {
       const Action& action = steps_[i].action;
-      if (action.verb == Verb::prefetch) loads_.push_back(i);
-      if (action.verb == Verb::prefetch) state_[action.index].moves = true;
+      if (action.verb != Verb::prefetch) continue;
+      loads_of(action.index).steps.push_back(i);
+      state_[action.index].moves = true;
     }
   }
 
   std::vector<Action> run() {
     for (next_ = 0; next_ < steps_.size(); ++next_) {
       free_what_has_left();
-      if (steps_[next_].action.verb != Verb::free) start_loads();  // else: once there is its room
+      if (steps_[next_].action.verb != Verb::free) {  // else: once there is its room
+        for (Loads& loads : loads_) start_loads(loads);
+      }
       act(steps_[next_]);
     }
     for (TensorId id : std::exchange(leaving_, {})) finish_leaving(id);
@@ -175,6 +179,15 @@ class Scheduler {
     bool early = false;      ///< its next load was started before its step
     double end = 0;          ///< of its last copy
   };
+  /// The steps that load from one place, in order.
+  struct Loads {
+    std::vector<std::size_t> steps;
+    std::size_t next = 0;
+  };
+
+  Loads& loads_of(TensorId storage) {
+    return loads_[static_cast<std::size_t>(routes_.place_of(storage))];
+  }
 
   void push(Verb verb, std::int32_t index) { actions_.push_back({verb, index, {}}); }
 
@@ -222,7 +235,7 @@ class Scheduler {
     State& state = state_[storage];
     push(Verb::offload, storage);
     state.copied = state.under_way = true;
-    state.end = clock_.start_out(graph_.tensor(storage).bytes);
+    state.end = clock_.start_out(graph_.tensor(storage).bytes, routes_.place_of(storage));
   }
 
   /// A value that goes on moving stays until its copy has ended, if there is room.
@@ -299,13 +312,13 @@ class Scheduler {
   }
 
   /// Starts the loads that would be late otherwise, in the order of their steps.
-  void start_loads() {
-    while (next_load_ < loads_.size()) {
-      const std::size_t at_step = loads_[next_load_];
+  void start_loads(Loads& loads) {
+    while (loads.next < loads.steps.size()) {
+      const std::size_t at_step = loads.steps[loads.next];
       if (at_step <= next_) return;
       const TensorId storage = steps_[at_step].action.index;
       if (!is_due(at_step, storage) || !is_free(at_step, storage)) return;
-      ++next_load_;
+      ++loads.next;
       extra_ += graph_.tensor(storage).bytes;
       state_[storage].early = true;
       start_in(storage);
@@ -314,8 +327,9 @@ class Scheduler {
 
   bool is_due(std::size_t at_step, TensorId storage) const {
     const double left = steps_[at_step].ready - steps_[next_ + 1].ready;  // at the next chance
-    const double backlog = std::max(0.0, clock_.in_free() - clock_.now());
-    return left <= hurry_ * (backlog + lanes_.in.time(graph_.tensor(storage).bytes));
+    const PlaceIndex place = routes_.place_of(storage);
+    const double backlog = std::max(0.0, clock_.in_free(place) - clock_.now());
+    return left <= hurry_ * (backlog + lanes_.of(place).in.time(graph_.tensor(storage).bytes));
   }
 
   /// Whether it is away by now, and there is room for it from now to its step.
@@ -342,7 +356,7 @@ class Scheduler {
     State& state = state_[storage];
     push(Verb::prefetch, storage);
     state.under_way = state.arriving = true;
-    state.end = clock_.start_in(graph_.tensor(storage).bytes);
+    state.end = clock_.start_in(graph_.tensor(storage).bytes, routes_.place_of(storage));
   }
 
   void load(const Step& step) {
@@ -353,7 +367,7 @@ class Scheduler {
       extra_ -= graph_.tensor(storage).bytes;
       return;
     }
-    ++next_load_;
+    ++loads_of(storage).next;
     if (const auto still = std::ranges::find(leaving_, storage); still != leaving_.end()) {
       leaving_.erase(still);  // it never left
       extra_ -= graph_.tensor(storage).bytes;
@@ -378,14 +392,15 @@ class Scheduler {
   const Graph& graph_;
   const double hurry_;
   std::span<const Step> steps_;
-  const Lanes lanes_;
+  const Routes& routes_;
+  const PlaceLanes lanes_;
   LaneClock clock_;
   const Bytes budget_;
   std::vector<State> state_;
   std::vector<bool> is_live_view_;
-  std::vector<bool> has_run_;       ///< by op
-  std::vector<std::size_t> loads_;  ///< the steps that load, in order
-  std::size_t next_ = 0, next_load_ = 0;
+  std::vector<bool> has_run_;   ///< by op
+  std::array<Loads, 2> loads_;  ///< by place
+  std::size_t next_ = 0;
   std::vector<TensorId> leaving_;  ///< freed in the steps, and there until their copies have ended
   Bytes extra_ = 0;                ///< in use beside the memory of the steps
   std::int64_t looks_ = 0;         ///< at steps that a load would come before
@@ -404,54 +419,9 @@ std::vector<Action> without_idle_copies(const Graph& graph, std::vector<Action> 
   return actions;
 }
 
-/// The lives of copies, from the offload to the last wait; of residents, the whole step.
-std::vector<packing::Buffer> lives_of_copies(const Graph& graph, const Plan& plan,
-                                             std::vector<Copy>& copies) {
-  std::vector<std::int32_t> index(graph.tensors().size(), kNone);
-  std::vector<packing::Buffer> lives;
-  const std::vector<bool> of_resident = residents_away(graph, plan);
-  const auto whole = static_cast<std::int32_t>(plan.actions.size());
-  for (TensorId id = 0; id < graph.num_tensors(); ++id) {
-    if (!of_resident[id]) continue;
-    copies.push_back({id, 0});
-    lives.push_back({.begin = 0, .end = whole, .bytes = graph.tensor(id).bytes});
-  }
-  for (std::size_t i = 0; i < plan.actions.size(); ++i) {
-    const Action& action = plan.actions[i];
-    if (!moves_values(action.verb)) continue;
-    const TensorId storage = graph.storage(action.index);
-    if (of_resident[storage]) continue;
-    const auto now = static_cast<std::int32_t>(i);
-    if (index[storage] == kNone) {
-      index[storage] = static_cast<std::int32_t>(copies.size());
-      copies.push_back({storage, 0});
-      lives.push_back({.begin = now, .bytes = graph.tensor(storage).bytes});
-    }
-    lives[index[storage]].end = now;
-  }
-  return lives;
-}
-
 }  // namespace
 
-Plan with_copies(const Graph& graph, Plan plan, const Lanes& lanes) {
-  SlowerMemory slower{.lanes = lanes, .copies = {}, .bytes = 0};
-  if (plan.slower) slower.residents = plan.slower->residents;
-  const std::vector<packing::Buffer> lives = lives_of_copies(graph, plan, slower.copies);
-  const packing::Packing packed = packing::pack(lives, kCopyAlignment);
-  for (std::size_t i = 0; i < lives.size(); ++i) {
-    slower.copies[i].offset = packed.offsets[i];
-    slower.bytes = std::max(slower.bytes, packed.offsets[i] + lives[i].bytes);
-  }
-  plan.slower.reset();
-  if (!slower.copies.empty()) plan.slower = std::move(slower);
-  const Replay replayed = replay(graph, plan);
-  plan.cost = replayed.cost;
-  plan.peak_bytes = replayed.peak_bytes;
-  return plan;
-}
-
-Plan schedule(const Graph& graph, const LoadGraph& loads, const Plan& plan, const Lanes& lanes,
+Plan schedule(const Graph& graph, const LoadGraph& loads, const Plan& plan, const Routes& routes,
               Bytes budget, std::span<const double> hurries, const Control& control) {
   const std::vector<TensorId> residents = loaded_residents(graph, loads);
   const std::vector<Step> steps =
@@ -460,7 +430,7 @@ Plan schedule(const Graph& graph, const LoadGraph& loads, const Plan& plan, cons
   std::vector<Action> best;
   double best_end = std::numeric_limits<double>::infinity();
   for (double hurry : hurries) {
-    Scheduler scheduler(graph, residents, steps, lanes, budget, hurry);
+    Scheduler scheduler(graph, residents, steps, routes, budget, hurry);
     std::vector<Action> actions = scheduler.run();
     control.count(scheduler.work());
     if (scheduler.now() >= best_end) continue;
@@ -472,7 +442,7 @@ Plan schedule(const Graph& graph, const LoadGraph& loads, const Plan& plan, cons
   scheduled.strategy = plan.strategy;
   scheduled.actions = without_idle_copies(graph, std::move(best));
   if (!residents.empty()) scheduled.slower.emplace().residents = residents;
-  return with_copies(graph, std::move(scheduled), lanes);
+  return with_copies(graph, std::move(scheduled), routes);
 }
 
 }  // namespace lowtide::offload

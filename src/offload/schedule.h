@@ -4,6 +4,7 @@
 #include <span>
 
 #include "base/control.h"
+#include "offload/copies.h"
 #include "offload/loads.h"
 #include "plan/plan.h"
 
@@ -22,10 +23,7 @@ inline constexpr std::array kHurries{1.2, 2.0, 5.0, 20.0};
 ///
 /// A resident that is loaded is copied out when an op has written it. It leaves after its last use,
 /// or after that copy.
-Plan schedule(const Graph& graph, const LoadGraph& loads, const Plan& plan, const Lanes& lanes,
+Plan schedule(const Graph& graph, const LoadGraph& loads, const Plan& plan, const Routes& routes,
               Bytes budget, std::span<const double> hurries, const Control& control = Control());
-
-/// Gives every storage that the plan offloads its place in slower memory, and prices the plan.
-Plan with_copies(const Graph& graph, Plan plan, const Lanes& lanes);
 
 }  // namespace lowtide::offload

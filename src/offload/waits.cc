@@ -4,6 +4,8 @@
 #include <optional>
 #include <utility>
 
+#include "plan/places.h"
+
 namespace lowtide::offload {
 namespace {
 
@@ -38,18 +40,19 @@ class Queue {
 
 class Follower {
  public:
-  Follower(const Graph& graph, const Lanes& lanes)
+  Follower(const Graph& graph, const Plan& plan)
       : graph_(graph),
-        lanes_(lanes),
-        clock_(lanes),
+        lanes_(lanes_of_places(plan)),
+        place_(places_of_copies(graph, plan)),
+        clock_(lanes_),
         under_way_(graph.tensors().size()),
         blame_(graph.tensors().size()) {}
 
   void act(const Action& action) {
     switch (action.verb) {
       case Verb::run: clock_.run(graph_.op(action.index).cost); break;
-      case Verb::offload: start(action.index, out_, lanes_.out, true); break;
-      case Verb::prefetch: start(action.index, lanes_.shared ? out_ : in_, lanes_.in, false); break;
+      case Verb::offload: start(graph_.storage(action.index), true); break;
+      case Verb::prefetch: start(graph_.storage(action.index), false); break;
       case Verb::wait: wait(graph_.storage(action.index)); break;
       case Verb::free: break;
     }
@@ -63,11 +66,19 @@ class Follower {
     const Queue* queue;
   };
 
-  void start(TensorId id, Queue& queue, const Lane& lane, bool is_out) {
-    const TensorId storage = graph_.storage(id);
+  /// Of a place.
+  struct Queues {
+    Queue out, in;
+  };
+
+  void start(TensorId storage, bool is_out) {
+    const PlaceIndex place = place_[storage];
+    const Lanes& lanes = lanes_.of(place);
+    Queues& queues = place == PlaceIndex::first ? first_ : second_;
+    Queue& queue = is_out || lanes.shared ? queues.out : queues.in;
     const Bytes bytes = graph_.tensor(storage).bytes;
-    queue.start(storage, lane.time(bytes), clock_.now());
-    const double end = is_out ? clock_.start_out(bytes) : clock_.start_in(bytes);
+    queue.start(storage, (is_out ? lanes.out : lanes.in).time(bytes), clock_.now());
+    const double end = is_out ? clock_.start_out(bytes, place) : clock_.start_in(bytes, place);
     under_way_[storage] = UnderWay{end, &queue};
   }
 
@@ -80,9 +91,10 @@ class Follower {
   }
 
   const Graph& graph_;
-  const Lanes lanes_;
+  const PlaceLanes lanes_;
+  const std::vector<PlaceIndex> place_;  // by storage: of its copy
   LaneClock clock_;
-  Queue out_, in_;
+  Queues first_, second_;
   std::vector<std::optional<UnderWay>> under_way_;
   std::vector<double> blame_;
 };
@@ -90,7 +102,7 @@ class Follower {
 }  // namespace
 
 std::vector<double> time_of_waits(const Graph& graph, const Plan& plan) {
-  Follower follower(graph, plan.slower ? plan.slower->lanes : Lanes{});
+  Follower follower(graph, plan);
   for (const Action& action : plan.actions) follower.act(action);
   return follower.take();
 }

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "offload/residents.h"
+#include "plan/places.h"
 #include "plan/replay.h"
 
 namespace lowtide::offload {
@@ -50,7 +51,35 @@ Bytes floor_of_moves(const Graph& graph, const Slower& slower) {
   const Bytes unmoved = structural_floor(graph).bytes;
   if (!slower.residents) return unmoved;
   const Bytes moved = structural_floor(graph, movable_residents(graph)).bytes;
-  return std::min(unmoved, moved + slower.buffers);
+  const Bytes least =
+      slower.second ? std::min(slower.buffers, slower.second->buffers) : slower.buffers;
+  return std::min(unmoved, moved + least);
+}
+
+bool Slower::has_room(const SlowerMemory& wanted) const {
+  const auto fits = [](Bytes taken, std::optional<Bytes> limit) {
+    return !limit || taken <= *limit;
+  };
+  const PlaceBytes taken = bytes_of_places(wanted);
+  return fits(taken.first, bytes) && (!second || fits(taken.second, second->bytes));
+}
+
+std::optional<Bytes> Slower::all_bytes() const {
+  if (!second) return bytes;
+  if (!bytes || !second->bytes) return std::nullopt;
+  return *bytes + *second->bytes;
+}
+
+Slower only_first(Slower slower) {
+  slower.second.reset();
+  return slower;
+}
+
+Slower only_second(const Slower& slower) {
+  return {.lanes = slower.second->lanes,
+          .bytes = slower.second->bytes,
+          .residents = slower.residents,
+          .buffers = slower.second->buffers};
 }
 
 Lanes lanes_of(const slower::LaneSpeed& speed) {

@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "graph/graph.h"
-#include "plan/lanes.h"
+#include "plan/plan.h"
 #include "slower/speed.h"
 
 namespace lowtide::offload {
@@ -27,6 +27,13 @@ Ways ways_of(std::string_view strategy);
 /// The name of the strategy, as in a plan.
 std::string_view name(Ways ways);
 
+/// A second place of slower memory, which plans may use beside the first.
+struct SecondSlower {
+  Lanes lanes;
+  std::optional<Bytes> bytes = {};  ///< none: no limit
+  Bytes buffers = 0;                ///< as in Slower
+};
+
 /// The slower memory that a plan may use.
 struct Slower {
   Lanes lanes;
@@ -36,9 +43,19 @@ struct Slower {
   bool residents = false;
   /// Of the budget, what copies need: a plan that moves has so much less memory.
   Bytes buffers = 0;
+  std::optional<SecondSlower> second = {};
 
-  bool has_room(Bytes wanted) const { return !bytes || wanted <= *bytes; }
+  bool has_room(const SlowerMemory& wanted) const;
+  /// Of both places; none: no limit.
+  std::optional<Bytes> all_bytes() const;
+  Bytes all_buffers() const { return buffers + (second ? second->buffers : 0); }
+  /// No plan that uses the places copies back faster than by these lanes.
+  Lanes fastest() const { return second ? together({lanes, second->lanes}) : lanes; }
 };
+
+/// One of the two places alone.
+Slower only_first(Slower slower);
+Slower only_second(const Slower& slower);
 
 /// The bytes that every plan needs that may move all it likes: structural_floor(), or with buffers
 /// and residents that count only while their ops run, if they may move and that is less.

@@ -5,6 +5,7 @@
 #include "graph/residents.h"
 #include "plan/in_place.h"
 #include "plan/lower.h"
+#include "plan/replay.h"
 #include "planner/planner.h"
 
 namespace lowtide::parallel {

@@ -13,6 +13,7 @@
 #include "base/file.h"
 #include "base/json_record.h"
 #include "plan/lanes_json.h"
+#include "plan/second_place_json.h"
 
 namespace lowtide {
 namespace {
@@ -103,7 +104,7 @@ bool read_borders(Draft& draft, JsonValue value) {
 }
 
 bool read_plan_version(Draft& draft, JsonValue value) {
-  draft.version = read_version(value, 3);
+  draft.version = read_version(value, 4);
   return true;
 }
 
@@ -199,6 +200,11 @@ constexpr std::array kFields = std::to_array<Field<Draft>>({
     {"slower_bytes", false,
      [](Draft& d, JsonValue v) {
        slower(d).bytes = v.integer();
+       return true;
+     }},
+    {"second_place", false,
+     [](Draft& d, JsonValue v) {
+       slower(d).second = read_second_place(v);
        return true;
      }},
     {"copies", false, read_copies},
@@ -301,9 +307,10 @@ void append_list(std::string& text, std::string_view key, std::size_t count, App
   text += ']';
 }
 
-/// Earlier programs read what they can follow: plans without residents that move, or without
-/// copies.
+/// Earlier programs read what they can follow: plans without a second place, without residents that
+/// move, or without copies.
 int version_of(const Plan& plan) {
+  if (plan.slower && plan.slower->second) return 4;
   if (plan.slower && !plan.slower->residents.empty()) return 3;
   const bool moves = std::ranges::any_of(plan.actions, moves_values, &Action::verb);
   return moves || plan.slower ? 2 : 1;
@@ -317,6 +324,7 @@ void add_slower_memory(Json& header, const SlowerMemory& slower) {
   header["copies"] = Json::array();
   for (const Copy& copy : slower.copies) header["copies"].push_back({copy.storage, copy.offset});
   if (!slower.residents.empty()) header["residents"] = slower.residents;
+  if (slower.second) header["second_place"] = second_place_json(*slower.second);
 }
 
 Json header_json(const Plan& plan) {

@@ -60,15 +60,25 @@ struct Copy {
 /// pages from and to memory itself, and other bytes by way of a buffer.
 inline constexpr Bytes kCopyAlignment = slower::kPage;
 
+/// A second place of slower memory, such as a disk beside the host's memory, and what the plan may
+/// take of each place.
+struct SecondPlace {
+  Bytes begin = 0;  ///< the bytes of the first place: copies from this offset on lie in the second
+  Lanes lanes;
+  std::optional<Bytes> first_budget = {}, budget = {};  ///< of bytes in the first and in this place
+  bool operator==(const SecondPlace&) const = default;
+};
+
 /// The slower memory that a plan uses. A copy takes its bytes from its first offload to the last
 /// wait for it, that of a resident for the whole step.
 struct SlowerMemory {
-  Lanes lanes;
+  Lanes lanes;               ///< of the first place, which is all of it where there is no second
   std::vector<Copy> copies;  ///< one for each storage that is offloaded
-  Bytes bytes = 0;
+  Bytes bytes = 0;           ///< of both places
   /// Residents that lie there when a step begins and when it ends. In between, each takes memory
   /// from a prefetch to a free, and one that an op writes is offloaded before it is freed.
   std::vector<TensorId> residents = {};
+  std::optional<SecondPlace> second = {};
   bool operator==(const SlowerMemory&) const = default;
 };
 

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "plan/lower.h"
+#include "plan/places.h"
 #include "plan/residents.h"
 
 namespace lowtide {
@@ -18,7 +19,8 @@ class Machine {
  public:
   Machine(const Graph& graph, const Plan& plan)
       : graph_(graph),
-        clock_(plan.slower ? plan.slower->lanes : Lanes{}),
+        clock_(lanes_of_places(plan)),
+        place_(places_of_copies(graph, plan)),
         live_(graph.num_tensors()),
         moves_(residents_away(graph, plan)),
         away_(moves_),
@@ -145,13 +147,13 @@ class Machine {
     require(copied_at_[storage] == kNoCopy, "a copy of the tensor is under way");
     away_[storage] = true;
     stale_[storage] = false;
-    copied_at_[storage] = clock_.start_out(graph_.tensor(storage).bytes);
+    copied_at_[storage] = clock_.start_out(graph_.tensor(storage).bytes, place_[storage]);
   }
 
   void prefetch(TensorId storage) {
     require(away_[storage] && !live_[storage], "the tensor is live or was never offloaded");
     take(storage);
-    copied_at_[storage] = clock_.start_in(graph_.tensor(storage).bytes);
+    copied_at_[storage] = clock_.start_in(graph_.tensor(storage).bytes, place_[storage]);
     arriving_.insert(storage);
   }
 
@@ -194,6 +196,7 @@ class Machine {
 
   const Graph& graph_;
   LaneClock clock_;
+  const std::vector<PlaceIndex> place_;  // per storage: of its copy
   std::vector<bool> live_;
   std::vector<bool> moves_;        // a resident of slower memory
   std::vector<bool> away_;         // has a copy in slower memory

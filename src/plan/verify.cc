@@ -143,15 +143,19 @@ class Checker {
     }
   }
 
+  /// After the claims, as the size of the first place is one.
+  void check_budgets_of_places() const {
+    if (!plan_.slower || !plan_.slower->second) return;
+    const SecondPlace& second = *plan_.slower->second;
+    check_place("first", first_top_, second.first_budget);
+    check_place("second", plan_.slower->bytes - second.begin, second.budget);
+  }
+
   void check_claims() const {
     if (!near(plan_.cost, now_)) {
       fail(Rule::wrong_claim, "the plan says that it costs {}, but it costs {}", plan_.cost, now_);
     }
-    if (plan_.slower && plan_.slower->bytes != slower_.top()) {
-      fail(Rule::wrong_claim,
-           "the plan says that it takes {} bytes of slower memory, but it takes {}",
-           plan_.slower->bytes, slower_.top());
-    }
+    if (plan_.slower) check_slower_claims(*plan_.slower);
     if (plan_.peak_bytes != peak_) {
       fail(Rule::wrong_claim, "the plan says that its peak is {} bytes, but it is {}",
            plan_.peak_bytes, peak_);
@@ -169,11 +173,37 @@ class Checker {
  private:
   static constexpr Bytes kNoAddress = -1;
 
+  void check_slower_claims(const SlowerMemory& slower) const {
+    const Bytes begin = slower.second ? slower.second->begin : 0;
+    const Bytes top = std::max(slower_.top(), begin);
+    if (slower.bytes != top) {
+      fail(Rule::wrong_claim,
+           "the plan says that it takes {} bytes of slower memory, but it takes {}", slower.bytes,
+           top);
+    }
+    if (first_top_ == begin) return;
+    fail(Rule::wrong_claim,
+         "the plan says that it takes {} bytes of the first place of slower memory, but it takes "
+         "{}",
+         begin, first_top_);
+  }
+
+  static void check_place(std::string_view place, Bytes taken, std::optional<Bytes> budget) {
+    if (!budget || taken <= *budget) return;
+    fail(Rule::place_over_budget,
+         "the copies in the {} place of slower memory take {} bytes, and its budget is {}", place,
+         taken, *budget);
+  }
+
   enum class Way : std::uint8_t { none, out, in };
   /// A copy that is under way, and when it ends.
   struct Moving {
     Way way = Way::none;
     double end = 0;
+  };
+  /// When each lane of a place has ended all its copies so far.
+  struct LaneEnds {
+    double out = 0, in = 0;
   };
 
   /// By storage: the last action that copies it or waits for it.
@@ -404,9 +434,12 @@ class Checker {
     if (moving_[storage].way != Way::none) {
       fail(Rule::copy_under_way, "{} is copied while a copy of it is under way", text(storage));
     }
-    const Lanes lanes = plan_.slower ? plan_.slower->lanes : Lanes{};
+    const bool second = is_in_second_place(storage);
+    Lanes lanes;
+    if (plan_.slower) lanes = second ? plan_.slower->second->lanes : plan_.slower->lanes;
     const bool out = way == Way::out;
-    double& free = out || lanes.shared ? out_ends_ : in_ends_;
+    LaneEnds& ends = second ? second_ends_ : first_ends_;
+    double& free = out || lanes.shared ? ends.out : ends.in;
     const Lane& lane = out ? lanes.out : lanes.in;
     const double begin = std::max(now_, free);
     free = begin + lane.latency + static_cast<double>(graph_.tensor(storage).bytes) * lane.per_byte;
@@ -438,11 +471,26 @@ class Checker {
     if (offset < 0 || offset > std::numeric_limits<Bytes>::max() - bytes) {
       fail(Rule::negative_address, "the copy of {} has the address {}", text(storage), offset);
     }
+    const std::optional<SecondPlace>& second = plan_.slower->second;
+    if (second && offset < second->begin) {
+      if (offset + bytes > second->begin) {
+        fail(Rule::over_border, "the copy of {} at [{}, {}) lies across the border of places at {}",
+             text(storage), offset, offset + bytes, second->begin);
+      }
+      first_top_ = std::max(first_top_, offset + bytes);
+    }
     if (const auto other = slower_.take({false, storage, offset}, bytes)) {
       fail(Rule::overlap, "the copy of {} at [{}, {}) overlaps that of {} at [{}, {})",
            text(storage), offset, offset + bytes, text(other->what), other->what.offset,
            other->end);
     }
+  }
+
+  /// What has no bytes takes its time in the place that its address, if it has one, lies in.
+  bool is_in_second_place(TensorId storage) const {
+    if (!plan_.slower || !plan_.slower->second) return false;
+    const auto copy = std::ranges::find(plan_.slower->copies, storage, &Copy::storage);
+    return copy != plan_.slower->copies.end() && copy->offset >= plan_.slower->second->begin;
   }
 
   void prefetch(TensorId storage) {
@@ -469,10 +517,11 @@ class Checker {
   std::vector<int> runs_;
   std::vector<std::vector<OpId>> writers_;  // per storage: ops that overwrite it
   Arena arena_;
-  Arena slower_;  // the copies
+  Arena slower_;         // the copies
+  Bytes first_top_ = 0;  // of those in the first of two places
   Bytes residents_ = 0, in_use_ = 0, peak_ = 0;
   double now_ = 0;                     // when the last action ended
-  double out_ends_ = 0, in_ends_ = 0;  // when a lane has ended all its copies so far
+  LaneEnds first_ends_, second_ends_;  // of the places of slower memory
 };
 
 }  // namespace
@@ -500,6 +549,7 @@ std::string_view name(Rule rule) {
     case Rule::overlap: return "overlap";
     case Rule::over_border: return "over_border";
     case Rule::arena_over_budget: return "arena_over_budget";
+    case Rule::place_over_budget: return "place_over_budget";
     case Rule::wrong_claim: return "wrong_claim";
   }
   return "unknown";
@@ -514,6 +564,7 @@ std::optional<Violation> verify(const Graph& graph, const Plan& plan, std::optio
     checker.check_end();
     checker.check_budget(budget ? budget : plan.budget_bytes);
     checker.check_claims();
+    checker.check_budgets_of_places();
     return std::nullopt;
   } catch (const Broken& broken) {
     return Violation{broken.rule, at, broken.message};

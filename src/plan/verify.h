@@ -29,8 +29,10 @@ enum class Rule : std::uint8_t {
   no_address,           ///< a storage or workspace with bytes has no offset
   negative_address,
   overlap,      ///< two live storages or workspaces, or two copies in slower memory, share bytes
-  over_border,  ///< a storage or workspace crosses a border of two sections
+  over_border,  ///< a storage or workspace crosses a border of two sections, or a copy that of
+                ///< places
   arena_over_budget,
+  place_over_budget,  ///< the copies in a place of slower memory need more than its budget
   wrong_claim  ///< the plan's own cost, peak, arena or slower memory differs from the replayed one
 };
 

@@ -7,6 +7,7 @@
 #include <map>
 #include <span>
 
+#include "plan/places.h"
 #include "plan/replay.h"
 #include "plan/residents.h"
 #include "report/table.h"
@@ -31,7 +32,8 @@ std::vector<Explanation::Again> recomputations(const Graph& graph, const Plan& p
 
 std::vector<Explanation::Moved> moves(const Graph& graph, const Plan& plan,
                                       const std::vector<double>& waited) {
-  const Lanes lanes = plan.slower ? plan.slower->lanes : Lanes{};
+  const PlaceLanes lanes = lanes_of_places(plan);
+  const std::vector<PlaceIndex> places = places_of_copies(graph, plan);
   std::map<TensorId, Explanation::Moved> by_storage;
   for (const Action& action : plan.actions) {
     if (action.verb != Verb::offload && action.verb != Verb::prefetch) continue;
@@ -40,7 +42,8 @@ std::vector<Explanation::Moved> moves(const Graph& graph, const Plan& plan,
         by_storage.try_emplace(id, id, 0, 0.0, waited[static_cast<std::size_t>(id)]).first->second;
     const bool is_back = action.verb == Verb::prefetch;
     moved.times_back += is_back ? 1 : 0;
-    moved.copies += (is_back ? lanes.in : lanes.out).time(graph.tensor(id).bytes);
+    const Lanes& of_place = lanes.of(places[static_cast<std::size_t>(id)]);
+    moved.copies += (is_back ? of_place.in : of_place.out).time(graph.tensor(id).bytes);
   }
   std::vector<Explanation::Moved> moved;
   for (const auto& [id, one] : by_storage) moved.push_back(one);

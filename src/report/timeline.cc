@@ -1,6 +1,6 @@
 #include "report/timeline.h"
 
-#include "plan/lanes.h"
+#include "plan/places.h"
 
 namespace lowtide::report {
 namespace {
@@ -10,7 +10,8 @@ class ActionClock {
  public:
   ActionClock(const Graph& graph, const Plan& plan)
       : graph_(graph),
-        lanes_(plan.slower ? plan.slower->lanes : Lanes{}),
+        lanes_(lanes_of_places(plan)),
+        place_(places_of_copies(graph, plan)),
         clock_(lanes_),
         copied_at_(graph.num_tensors()) {}
 
@@ -19,8 +20,8 @@ class ActionClock {
     switch (action.verb) {
       case Verb::run: clock_.run(graph_.op(action.index).cost); break;
       case Verb::wait: clock_.wait_until(copied_at_[graph_.storage(action.index)]); break;
-      case Verb::offload: return copy(action, lanes_.out.time(bytes(action)), false);
-      case Verb::prefetch: return copy(action, lanes_.in.time(bytes(action)), true);
+      case Verb::offload: return copy(action, lanes_of(action).out, false);
+      case Verb::prefetch: return copy(action, lanes_of(action).in, true);
       case Verb::free: break;
     }
     return {reached, reached, clock_.now()};
@@ -31,14 +32,22 @@ class ActionClock {
     return graph_.tensor(graph_.storage(action.index)).bytes;
   }
 
-  Moment copy(const Action& action, double time, bool is_back) {
-    const double end = is_back ? clock_.start_in(bytes(action)) : clock_.start_out(bytes(action));
-    copied_at_[graph_.storage(action.index)] = end;
-    return {clock_.now(), end - time, end};
+  const Lanes& lanes_of(const Action& action) const {
+    return lanes_.of(place_[graph_.storage(action.index)]);
+  }
+
+  Moment copy(const Action& action, const Lane& lane, bool is_back) {
+    const TensorId storage = graph_.storage(action.index);
+    const Bytes copied = bytes(action);
+    const double end = is_back ? clock_.start_in(copied, place_[storage])
+                               : clock_.start_out(copied, place_[storage]);
+    copied_at_[storage] = end;
+    return {clock_.now(), end - lane.time(copied), end};
   }
 
   const Graph& graph_;
-  Lanes lanes_;
+  const PlaceLanes lanes_;
+  const std::vector<PlaceIndex> place_;  // per storage: of its copy
   LaneClock clock_;
   std::vector<double> copied_at_;  // per storage: when its last copy ends
 };

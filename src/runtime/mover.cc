@@ -7,8 +7,32 @@
 #include <span>
 
 #include "base/error.h"
+#include "plan/places.h"
 
 namespace lowtide::runtime {
+
+namespace {
+
+void require_within(std::string_view place, Bytes taken, std::optional<Bytes> budget) {
+  if (!budget || taken <= *budget) return;
+  throw InputError(fmt::format("the plan takes {} bytes of the {} place of slower memory, and its "
+                               "budget is {}; plan again",
+                               taken, place, *budget));
+}
+
+/// Each place of the store must be as large as the plan's, and that within its budget.
+void require_places(const SlowerMemory& slower, const slower::Store& store,
+                    const std::string& moved) {
+  const PlaceBytes bytes = bytes_of_places(slower);
+  require_within("first", bytes.first, slower.second->first_budget);
+  require_within("second", bytes.second, slower.second->budget);
+  if (store.first_bytes() == bytes.first) return;
+  throw InputError(fmt::format("the plan moves \"{}\" and others to {} bytes of a first place of "
+                               "slower memory, and the executor's has {}; give it so many",
+                               moved, bytes.first, store.first_bytes()));
+}
+
+}  // namespace
 
 TensorId first_moved(const Plan& plan) {
   const auto first = std::ranges::find_if(plan.actions, moves_values, &Action::verb);
@@ -26,6 +50,7 @@ void require_slower_memory(const Graph& graph, const Plan& plan,
                                  "executor has {}; give it so many",
                                  name, needed, store == nullptr ? 0 : store->bytes()));
   }
+  if (plan.slower->second) require_places(*plan.slower, *store, name);
   if (store->serves_host_memory() == device.is_host_memory()) return;
   throw InputError(
       fmt::format("the plan moves \"{}\", and the slower memory cannot copy from and to "

@@ -47,6 +47,8 @@ class Store {
   virtual ~Store() = default;
 
   virtual Bytes bytes() const = 0;
+  /// Of them, those before the second of two places (joined_store.h).
+  virtual Bytes first_bytes() const { return bytes(); }
   /// Whether the memory that it copies from and to is the host's; else it is a device's.
   virtual bool serves_host_memory() const { return true; }
   /// Host memory that the store itself takes for copies, from its start to its end.

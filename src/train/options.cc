@@ -126,6 +126,21 @@ strategy::GivenOptions given_options_from(const json& j) {
   return options;
 }
 
+/// Of both directions: latency and bandwidth.
+json to_json(const slower::LaneSpeed& speed) {
+  const auto pair = [](const slower::Speed& s) {
+    return json::array({s.latency_seconds, s.bytes_per_second});
+  };
+  return json::array({pair(speed.out), pair(speed.in)});
+}
+
+slower::LaneSpeed host_speed_from(const json& j) {
+  const auto speed = [](const json& pair) {
+    return slower::Speed{pair.at(0).get<double>(), pair.at(1).get<double>()};
+  };
+  return {speed(j.at(0)), speed(j.at(1))};
+}
+
 json to_json(const MemoryOptions& options) {
   const planner::PlanningOptions& planning = options.planning;
   json j = {{"budget", format_budget(planning.budget)},
@@ -137,6 +152,8 @@ json to_json(const MemoryOptions& options) {
             {"reserve_bytes", options.reserve_bytes}};
   if (!options.disk.empty()) j["disk"] = path_to_json(options.disk);
   if (options.disk_bytes) j["disk_bytes"] = *options.disk_bytes;
+  if (options.host_bytes) j["host_bytes"] = *options.host_bytes;
+  if (options.host_speed) j["host_speed"] = to_json(*options.host_speed);
   return j;
 }
 
@@ -158,6 +175,8 @@ MemoryOptions memory_from(const json& j) {
   j.at("reserve_bytes").get_to(options.reserve_bytes);
   if (j.contains("disk")) options.disk = path_from(j.at("disk"));
   if (j.contains("disk_bytes")) options.disk_bytes = j.at("disk_bytes").get<Bytes>();
+  if (j.contains("host_bytes")) options.host_bytes = j.at("host_bytes").get<Bytes>();
+  if (j.contains("host_speed")) options.host_speed = host_speed_from(j.at("host_speed"));
   return options;
 }
 

@@ -10,6 +10,7 @@
 #include "models/step_recipe.h"
 #include "planner/planning_options.h"
 #include "runtime/executor_options.h"
+#include "slower/speed.h"
 
 namespace lowtide::train {
 
@@ -40,6 +41,11 @@ struct MemoryOptions {
   Bytes reserve_bytes = 0;
   std::filesystem::path disk;       ///< the folder of a file to which values may move; empty: none
   std::optional<Bytes> disk_bytes;  ///< that may lie there; none: what is free
+  /// Of memory of this machine beside the budget, to which values may move too; none: nothing.
+  std::optional<Bytes> host_bytes;
+  std::optional<slower::LaneSpeed> host_speed;  ///< of the way to it; none: as fast as memory is
+
+  bool may_move() const { return host_bytes || !disk.empty(); }
 };
 
 /// All options of a training run.

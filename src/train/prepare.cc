@@ -11,16 +11,11 @@
 #include "planner/resolve.h"
 #include "planner/why_not_less.h"
 #include "runtime/executor.h"
-#include "slower/disk.h"
-#include "train/known_speeds.h"
 #include "train/profile_cache.h"
+#include "train/slower_places.h"
 
 namespace lowtide::train {
 namespace {
-
-/// All that may move does, at no matter what speed.
-const offload::Slower kAllMoves{
-    .lanes = {}, .residents = true, .buffers = slower::Disk::kReservedBytes};
 
 void require_keep_all_fits(const Graph& graph) {
   const Bytes peak = keep_all_reference(graph).peak_bytes;
@@ -40,9 +35,9 @@ void require_room(const Graph& graph, const MemoryOptions& options) {
   const Bytes* budget = std::get_if<Bytes>(&planning.budget.value);
   if (budget == nullptr) return;  // a share of a peak that is not measured yet
   const Division division{*budget, executor_bytes(graph, options)};
-  const bool moves = !options.disk.empty();
+  const bool moves = options.may_move();
   const Bytes floor =
-      moves ? offload::floor_of_moves(graph, kAllMoves) : bounds::budget_floor(graph);
+      moves ? offload::floor_of_moves(graph, all_moves(options)) : bounds::budget_floor(graph);
   if (floor <= division.plan_bytes() + kLittle) return;
   planner::Planned planned;
   planned.budget_bytes = division.plan_bytes();
@@ -63,30 +58,16 @@ const strategy::Strategy& strategy_of(const planner::PlanningOptions& planning) 
   return strategy::find_strategy_or_default(keeps_all ? "keep-all" : planning.strategy);
 }
 
-/// A limit of its own, or most of what is free.
-offload::Slower slower_on(const slower::Disk& disk, std::optional<Bytes> limit) {
-  constexpr double kUsableShare = 0.9;
-  const auto usable = static_cast<Bytes>(kUsableShare * static_cast<double>(disk.free_bytes()));
-  const auto known = known_speed(disk);
-  const slower::LaneSpeed speed = known ? *known : measure_and_keep(disk);
-  return {.lanes = offload::lanes_of(speed),
-          .bytes = limit.value_or(usable),
-          .residents = true,
-          .buffers = slower::Disk::kReservedBytes};
-}
-
 planner::Planned planned_within(const Step& step, const MemoryOptions& options,
                                 const Division& division, Control& control) {
   const planner::PlanningOptions& planning = options.planning;
-  if (options.disk.empty()) {
+  if (!options.may_move()) {
     return planner::plan_within(step.graph, strategy_of(planning), division.plan_bytes(),
                                 planning.strategy_options, control, division.executor_bytes);
   }
   const offload::Ways ways = offload::ways_of(planning.strategy);
-  const offload::Slower disk = slower_on(slower::Disk(options.disk), options.disk_bytes);
-  control.report(fmt::format("note: {}: {}", options.disk.string(), offload::describe(disk.lanes)));
-  return offload::plan_with(step.graph, division.plan_bytes(), disk, ways, control,
-                            division.executor_bytes);
+  return offload::plan_with(step.graph, division.plan_bytes(), slower_of(options, control), ways,
+                            control, division.executor_bytes);
 }
 
 Step prepared(const Graph& graph, const TrainOptions& options, const Control& control) {
@@ -99,9 +80,7 @@ Step prepared(const Graph& graph, const TrainOptions& options, const Control& co
         "note: measured {} ops in {:.1f} s{}", profiled.measured, control.elapsed_seconds(),
         profiled.is_kept ? ", kept in " + profiled.file.string() : std::string()));
   }
-  if (options.measure_again && !options.memory.disk.empty()) {
-    measure_and_keep(slower::Disk(options.memory.disk));
-  }
+  if (options.measure_again) measure_places_again(options.memory);
   const KeepAll reference = keep_all_reference(profiled.graph);
   return {std::move(profiled.graph), reference};
 }

@@ -13,10 +13,6 @@
 namespace lowtide::train {
 namespace {
 
-std::unique_ptr<slower::Disk> disk_for(const Plan& plan, const MemoryOptions& memory) {
-  return plan.slower ? std::make_unique<slower::Disk>(memory.disk) : nullptr;
-}
-
 runtime::ExecutorOptions executor_options(const Fitted& fitted, const TrainOptions& options,
                                           slower::Store* store) {
   const MemoryOptions& memory = options.memory;
@@ -50,9 +46,8 @@ Run::Run(const Step& step, const Fitted& fitted, const TrainOptions& options)
     : graph_(step.graph),
       fitted_(fitted),
       options_(options),
-      disk_(disk_for(fitted.plan(), options.memory)),
-      store_(disk_ ? disk_->open(fitted.plan().slower->bytes) : nullptr),
-      executor_(step.graph, fitted.plan(), executor_options(fitted, options, store_.get())),
+      slower_(fitted.plan(), options.memory),
+      executor_(step.graph, fitted.plan(), executor_options(fitted, options, slower_.store())),
       input_(only_resident(Role::input)),
       target_(only_resident(Role::target)),
       batches_(open_batches(options.recipe.data, batch_shape(options.recipe), input_,
@@ -77,7 +72,7 @@ at::Tensor Run::only_resident(Role role) {
 runtime::StepReport Run::advance() {
   batches_->fill(done_, input_, target_);
   runtime::StepReport report = executor_.step();
-  if (disk_) report.measured_peak_bytes += disk_->buffer_bytes();
+  report.measured_peak_bytes += slower_.buffer_bytes();
   loss_ = executor_.output(loss_id_).item<double>();
   ++done_;
   return report;
@@ -94,8 +89,7 @@ std::optional<double> Run::loss_scale() const {
 Bytes Run::executor_bytes() const {
   if (options_.memory.memory == runtime::ExecutorOptions::Memory::pool)
     return fitted_.division.executor_bytes;
-  return executor_.block_bytes() - fitted_.plan().layout->arena_bytes +
-         (disk_ ? disk_->buffer_bytes() : 0);
+  return executor_.block_bytes() - fitted_.plan().layout->arena_bytes + slower_.buffer_bytes();
 }
 
 std::vector<NamedTensor> Run::state() const {

@@ -7,11 +7,11 @@
 #include <vector>
 
 #include "runtime/executor.h"
-#include "slower/disk.h"
 #include "train/checkpoint.h"
 #include "train/data.h"
 #include "train/options.h"
 #include "train/prepare.h"
+#include "train/slower_places.h"
 
 namespace lowtide::train {
 
@@ -42,8 +42,7 @@ class Run {
   const Graph& graph_;
   const Fitted& fitted_;
   const TrainOptions& options_;
-  std::unique_ptr<slower::Disk> disk_;    ///< null where nothing moves
-  std::unique_ptr<slower::Store> store_;  ///< of the disk; null where nothing moves
+  const SlowerStores slower_;
   mutable runtime::Executor executor_;
   at::Tensor input_, target_;
   std::unique_ptr<Batches> batches_;

@@ -45,16 +45,23 @@ def test_a_budget_without_room_for_copies_is_met_by_reruns(lowtide, disk, way):
     moved.fails(3, "buffers", "8.00 MiB")
 
 
+def measured_disk(lowtide):
+    """The only one, as tests have a cache of their own."""
+    places = lowtide("devices", "--json").json["slower_memory"]
+    disk, = (place for place in places if place["medium"] != "memory of this machine")
+    return disk
+
+
 def test_a_disk_is_measured_once_and_listed(lowtide, disk):
     run = ["train", *GPT, "--budget", "80%", "--disk", disk, "--time-limit", "0.5"]
     assert lowtide(*run, "--measure-again").code == 0
-    first, = lowtide("devices", "--json").json["slower_memory"]
+    first = measured_disk(lowtide)
     assert lowtide(*run).code == 0
-    assert lowtide("devices", "--json").json["slower_memory"] == [first]
+    assert measured_disk(lowtide) == first
     assert first["medium"] in lowtide("devices").out
     assert first["out"]["bytes_per_second"] >= 0 and first["in"]["latency_seconds"] >= 0
     assert lowtide(*run, "--measure-again").code == 0
-    again, = lowtide("devices", "--json").json["slower_memory"]
+    again = measured_disk(lowtide)
     assert again["medium"] == first["medium"] and again != first
 
 

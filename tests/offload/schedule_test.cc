@@ -167,7 +167,7 @@ TEST(ScheduleProperty, SlowerLanesNeverMakeAPlanCheaper) {
       Lanes slower = drawn.lanes;
       (slower.*lane).latency += 3;
       (slower.*lane).per_byte *= 2;
-      EXPECT_GE(with_copies(moves.graph, plan, slower).cost, plan.cost);
+      EXPECT_GE(with_copies(moves.graph, plan, {slower}).cost, plan.cost);
     }
   }
 }
@@ -211,7 +211,7 @@ TEST(Schedule, NoOpWaitsToOverwriteAValueWhereThereIsRoomBesideIt) {
   const Lanes lanes{.out = {0, 0.5}, .in = {0, 0.5}};
   const double hurry = 2;
   const auto cost_within = [&](Bytes budget) {
-    return schedule(graph, loads, plan, lanes, budget, std::span(&hurry, 1)).cost;
+    return schedule(graph, loads, plan, {lanes}, budget, std::span(&hurry, 1)).cost;
   };
   constexpr double kOps = 303, kCopy = 50;
   EXPECT_DOUBLE_EQ(cost_within(300), kOps);
@@ -232,7 +232,7 @@ TEST(ScheduleProperty, PlansOfTheDefaultStrategyBecomeValidPlansThatMove) {
     if (!found.plan) continue;
     const Plan instant = schedule(graph, loads, *found.plan, {}, 0, std::array{1.0});
     const Drawn drawn = draw(seed, instant.peak_bytes);
-    Plan plan = schedule(graph, loads, *found.plan, drawn.lanes, drawn.budget,
+    Plan plan = schedule(graph, loads, *found.plan, {drawn.lanes}, drawn.budget,
                          std::span(&drawn.hurry, 1));
     EXPECT_LE(plan.peak_bytes, drawn.budget);
     plan.layout = layout::assign_addresses(graph, plan);

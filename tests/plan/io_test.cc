@@ -142,7 +142,7 @@ TEST(PlanIoErrors, KeysNameWhatIsWrong) {
   EXPECT_EQ(error_with("cost", "7"), "no error");
   EXPECT_THAT(error_with("format", "\"lowtide-graph\""),
               HasSubstr("must be \"lowtide-plan\", not \"lowtide-graph\""));
-  EXPECT_THAT(error_with("version", "4"), HasSubstr("this program reads versions 1 to 3"));
+  EXPECT_THAT(error_with("version", "5"), HasSubstr("this program reads versions 1 to 4"));
   EXPECT_THAT(error_with("actions", ""), HasSubstr("the key \"actions\" is missing"));
   EXPECT_THAT(error_with("cost", ""), HasSubstr("the key \"cost\" is missing"));
   EXPECT_THAT(error_with("cost", "\"cheap\""), HasSubstr("\"cost\" must be a number"));

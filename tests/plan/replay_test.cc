@@ -87,11 +87,11 @@ TEST(Replay, WaitsTakeTheTimeThatNothingHides) {
 }
 
 TEST(Replay, SharedLanesWaitForEachOther) {
-  LaneClock apart({.out = {1, 0}, .in = {1, 0}});
+  LaneClock apart({.first = {.out = {1, 0}, .in = {1, 0}}});
   EXPECT_EQ(apart.start_out(8), 1);
   EXPECT_EQ(apart.start_in(8), 1);
   EXPECT_EQ(apart.start_in(8), 2);
-  LaneClock together({.out = {1, 0}, .in = {1, 0}, .shared = true});
+  LaneClock together({.first = {.out = {1, 0}, .in = {1, 0}, .shared = true}});
   EXPECT_EQ(together.start_out(8), 1);
   EXPECT_EQ(together.start_in(8), 2);
   together.run(5);

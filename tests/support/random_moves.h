@@ -57,7 +57,7 @@ struct RandomMoves {
   }
 
   Plan scheduled(const Lanes& lanes, Bytes budget, double hurry) const {
-    return offload::schedule(graph, loads, plan, lanes, budget, std::span(&hurry, 1));
+    return offload::schedule(graph, loads, plan, {lanes}, budget, std::span(&hurry, 1));
   }
   /// When each copy ends at once, and no load begins before it must.
   Plan instant() const { return scheduled({}, 0, 1); }

@@ -19,6 +19,7 @@ struct RunArguments {
   Edits<models::StepRecipe> recipe;
   Edits<planner::PlanningOptions> planning;
   Edits<train::TrainOptions> edits;
+  HostArguments host;
   bool quiet = false;
   bool json = false;
 };
@@ -81,8 +82,9 @@ int run_model(const RunArguments& arguments) {
   apply_recipe(arguments.recipe, options.recipe);
   apply(arguments.planning, options.memory.planning);
   apply(arguments.edits, options);
+  apply(arguments.host, options.memory);
   require_model(options.recipe);
-  require_used_disk(options.memory);
+  require_used_places(options.memory);
   Progress progress(arguments.quiet);
   const train::TrainResult result = train::infer(options, step_lines(progress));
   if (arguments.json) {
@@ -107,6 +109,7 @@ Action define_run(CLI::App& app) {
   add_data_options(app, edits);
   add_budget_option(app, edits);
   add_disk_options(app, edits);
+  add_host_options(app, arguments->host);
   add_planning_options(app, arguments->planning);
   add_path(app, edits, "--weights", "Checkpoint with the parameters [random ones, of the seed]",
            &train::TrainOptions::weights);

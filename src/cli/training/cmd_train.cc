@@ -24,6 +24,7 @@ struct TrainArguments {
   Edits<models::StepRecipe> recipe;
   Edits<planner::PlanningOptions> planning;
   Edits<train::TrainOptions> edits;
+  HostArguments host;
   std::string resume;
   bool quiet = false;
   bool json = false;
@@ -113,12 +114,13 @@ train::TrainOptions options_from(const TrainArguments& arguments) {
   apply_recipe(arguments.recipe, options.recipe);
   apply(arguments.planning, options.memory.planning);
   apply(arguments.edits, options);
+  apply(arguments.host, options.memory);
   if (options.recipe.model.empty()) {
     throw InputError(
         "which model? Give --model (`lowtide models` lists them), or --resume a checkpoint.");
   }
-  if (!options.memory.disk.empty() && options.memory.memory == Memory::pool) {
-    throw InputError("--disk needs --memory static: the pool moves no values.");
+  if (options.memory.may_move() && options.memory.memory == Memory::pool) {
+    throw InputError("--disk and --host-budget need --memory static: the pool moves no values.");
   }
   if (options.save_every > 0 && options.save.empty()) {
     throw InputError("--save-every needs --save FILE.");
@@ -127,7 +129,7 @@ train::TrainOptions options_from(const TrainArguments& arguments) {
     throw InputError("--overrun reserve needs --reserve BYTES.");
   }
   require_used_reserve(arguments, options);
-  require_used_disk(options.memory);
+  require_used_places(options.memory);
   return options;
 }
 
@@ -155,6 +157,7 @@ Action define_train(CLI::App& app) {
   add_recipe_options(app, arguments->recipe);
   add_run_options(app, arguments->edits);
   add_memory_options(app, arguments->edits);
+  add_host_options(app, arguments->host);
   add_planning_options(app, arguments->planning);
   add_file_options(app, arguments->edits);
   app.add_option("--resume", arguments->resume, "Continue from a checkpoint, with its options")
@@ -180,7 +183,7 @@ Action define_train(CLI::App& app) {
       "  lowtide train --model resnet50 --batch 32 --budget 2GiB --steps 50\n"
       "  lowtide train --model gpt --layers 12 --width 512 --text FILE --budget 60% --steps 200 "
       "--save run.ckpt\n"
-      "  lowtide train --model gpt --budget 40% --disk /tmp --disk-budget 8GiB\n"
+      "  lowtide train --model gpt --budget 40% --disk /tmp --disk-budget 8GiB --host-budget 1GiB\n"
       "  lowtide train --resume run.ckpt --steps 400\n"
       "  lowtide train --model mlp --data mnist:FOLDER --budget 80% --check\n");
   return [arguments] { return train_model(*arguments); };

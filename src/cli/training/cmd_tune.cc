@@ -61,7 +61,7 @@ int tune_model(const TuneArguments& arguments) {
   require_model(options.recipe);
   const Bytes budget = bytes_of_budget(arguments);
   options.memory.planning.budget.value = budget;
-  require_used_disk(options.memory);
+  require_used_places(options.memory);
   // A number that was given stays.
   const bool may_divide =
       options.recipe.micro_batches == models::kAutomatic || options.recipe.micro_batches == 1;

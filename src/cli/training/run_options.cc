@@ -1,7 +1,10 @@
 #include "cli/training/run_options.h"
 
+#include <fmt/format.h>
+
 #include "base/budget.h"
 #include "base/error.h"
+#include "cli/slower_memory.h"
 #include "slower/disk.h"
 
 namespace lowtide::cli {
@@ -66,6 +69,37 @@ void add_disk_options(CLI::App& app, Edits<train::TrainOptions>& edits) {
       ->group(group);
 }
 
+void add_host_options(CLI::App& app, HostArguments& arguments) {
+  const char* group = "Memory";
+  app.add_option("--host-budget", arguments.budget,
+                 "They may also move to so much memory of this machine beside the budget, before "
+                 "they move to the disk [none]")
+      ->type_name("BYTES")
+      ->group(group);
+  app.add_option("--host-bandwidth", arguments.bandwidth,
+                 "As slow as a device's way to the host: 20GB/s, or 2GB/s,1.6GB/s for out and in "
+                 "[as fast as memory is]")
+      ->type_name("SPEED")
+      ->group(group);
+  app.add_option("--host-latency", arguments.latency, "Of each such copy, in microseconds [0]")
+      ->check(in_range(0, kLargest))
+      ->type_name("US")
+      ->group(group);
+}
+
+void apply(const HostArguments& arguments, train::MemoryOptions& memory) {
+  if (!arguments.budget.empty()) {
+    memory.host_bytes = parse_amount(arguments.budget, "--host-budget");
+    memory.host_speed.reset();
+  }
+  if (arguments.bandwidth.empty()) {
+    if (arguments.latency > 0) throw InputError("--host-latency needs --host-bandwidth SPEED.");
+    return;
+  }
+  if (!memory.host_bytes) throw InputError("--host-bandwidth needs --host-budget BYTES.");
+  memory.host_speed = parse_speed(arguments.bandwidth, arguments.latency, "--host-bandwidth");
+}
+
 void add_path(CLI::App& app, Edits<train::TrainOptions>& edits, const std::string& name,
               const std::string& help, std::filesystem::path train::TrainOptions::* field) {
   add_edit<std::string>(
@@ -85,15 +119,15 @@ void add_measurement_options(CLI::App& app, Edits<train::TrainOptions>& edits) {
       ->group("Files");
 }
 
-void require_used_disk(const train::MemoryOptions& memory) {
-  if (memory.disk.empty()) {
-    if (memory.disk_bytes) throw InputError("--disk-budget needs --disk FOLDER.");
-    return;
+void require_used_places(const train::MemoryOptions& memory) {
+  const bool has_disk = !memory.disk.empty();
+  if (!has_disk && memory.disk_bytes) throw InputError("--disk-budget needs --disk FOLDER.");
+  if (memory.may_move() && !memory.planning.budget.is_limited()) {
+    throw InputError(fmt::format("{} needs --budget: without one everything stays in memory.",
+                                 has_disk ? "--disk" : "--host-budget"));
   }
-  if (!memory.planning.budget.is_limited()) {
-    throw InputError("--disk needs --budget: without one everything stays in memory.");
-  }
-  static_cast<void>(slower::Disk(memory.disk));  // refuses a folder before anything is measured
+  // Refuses a folder before anything is measured.
+  if (has_disk) static_cast<void>(slower::Disk(memory.disk));
 }
 
 }  // namespace lowtide::cli

@@ -21,7 +21,16 @@ void add_path(CLI::App& app, Edits<train::TrainOptions>& edits, const std::strin
 /// --profile, --measure-again.
 void add_measurement_options(CLI::App& app, Edits<train::TrainOptions>& edits);
 
-/// Throws InputError for a disk, or a limit of it, that nothing would use.
-void require_used_disk(const train::MemoryOptions& memory);
+/// --host-budget, --host-bandwidth, --host-latency.
+struct HostArguments {
+  std::string budget, bandwidth;  ///< as they are given; empty: not
+  double latency = 0;             ///< in microseconds
+};
+void add_host_options(CLI::App& app, HostArguments& arguments);
+/// Those that are given replace those of the options. Throws InputError.
+void apply(const HostArguments& arguments, train::MemoryOptions& memory);
+
+/// Throws InputError for slower memory, or a limit of it, that nothing would use.
+void require_used_places(const train::MemoryOptions& memory);
 
 }  // namespace lowtide::cli
