@@ -29,7 +29,7 @@ constexpr std::size_t kMoreMoments = 2;
 constexpr double kApart = 1.0 / 40;
 
 /// A round should close this share of the gap.
-constexpr double kWorth = 0.05;
+constexpr double kWorthARound = 0.05;
 
 /// Larger programs need more time than a bound should.
 constexpr int kMostRows = 30'000;
@@ -112,7 +112,7 @@ class Rounds {
     while (!moments_.empty() && !control_.should_stop()) {
       const double before = best_.value;
       const bool may_gain = solve_once() && best_.value < cost_ * (1 - kRounding);
-      const bool gained = best_.value - before > kWorth * (cost_ - before);
+      const bool gained = best_.value - before > kWorthARound * (cost_ - before);
       if (!may_gain || !gained) break;
     }
     return std::move(best_);

@@ -13,8 +13,8 @@ nlohmann::json to_json(const planner::Planned& planned, std::string_view strateg
                       {"keep_all_cost", planned.keep_all_cost},
                       {"keep_all_peak_bytes", planned.keep_all_peak_bytes},
                       {"smallest_budget_bytes", or_null(planned.smallest_budget)}};
-  for (const char* key : {"cost", "overhead", "peak_bytes", "arena_bytes", "lower_bound",
-                          "bound_model", "gap"}) {
+  for (const char* key :
+       {"cost", "overhead", "peak_bytes", "arena_bytes", "lower_bound", "bound_model", "gap"}) {
     j[key] = nullptr;
   }
   if (!planned.plan) return j;

@@ -76,9 +76,9 @@ TEST(ParseAmount, ReadsBytesAndProposesNoShare) {
   EXPECT_EQ(parse_amount("1.5KiB", "--capacity"), 1536);
   for (const char* text : {"0", "60%", "", "-5", "5 parsecs"}) {
     EXPECT_THAT([&] { parse_amount(text, "--capacity"); },
-                ThrowsMessage<InputError>(::testing::AllOf(
-                    ::testing::StartsWith("--capacity"), HasSubstr("1.5GiB"),
-                    ::testing::Not(HasSubstr("keep-all")))));
+                ThrowsMessage<InputError>(::testing::AllOf(::testing::StartsWith("--capacity"),
+                                                           HasSubstr("1.5GiB"),
+                                                           ::testing::Not(HasSubstr("keep-all")))));
   }
 }
 

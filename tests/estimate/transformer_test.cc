@@ -28,10 +28,10 @@ TransformerSizes gpt3(std::int64_t layers, std::int64_t width, std::int64_t head
 }
 
 const std::map<std::string, TransformerSizes> kGpt3 = {
-    {"gpt3-small", gpt3(12, 768, 12)},   {"gpt3-medium", gpt3(24, 1024, 16)},
-    {"gpt3-large", gpt3(24, 1536, 16)},  {"gpt3-xl", gpt3(24, 2048, 16)},
-    {"gpt3-2.7b", gpt3(32, 2560, 32)},   {"gpt3-6.7b", gpt3(32, 4096, 32)},
-    {"gpt3-13b", gpt3(40, 5120, 40)},    {"gpt3-175b", gpt3(96, 12288, 96)}};
+    {"gpt3-small", gpt3(12, 768, 12)},  {"gpt3-medium", gpt3(24, 1024, 16)},
+    {"gpt3-large", gpt3(24, 1536, 16)}, {"gpt3-xl", gpt3(24, 2048, 16)},
+    {"gpt3-2.7b", gpt3(32, 2560, 32)},  {"gpt3-6.7b", gpt3(32, 4096, 32)},
+    {"gpt3-13b", gpt3(40, 5120, 40)},   {"gpt3-175b", gpt3(96, 12288, 96)}};
 
 /// Brown et al., 2020, table 2.1, in millions.
 const std::map<std::string, double> kPublishedMillions = {
@@ -109,8 +109,7 @@ TEST(EstimateTransformer, PeaksAgreeWithGraphsOfTheZoo) {
     SCOPED_TRACE(seed);
     const auto [sizes, training] = random_case(seed, 16);
     const auto graph = static_cast<double>(of_zoo(sizes, training).peak_bytes);
-    const auto formula =
-        static_cast<double>(estimate::from_sizes(sizes, training).peak_bytes);
+    const auto formula = static_cast<double>(estimate::from_sizes(sizes, training).peak_bytes);
     EXPECT_NEAR(formula / graph, 1, 0.05);
   }
 }
@@ -166,10 +165,8 @@ TEST(EstimateTransformer, KeepsTheInputsOfBlocksAsTheTextbookSays) {
 TEST(EstimateTransformer, DividesTheStateAsZeroDoes) {
   const TransformerSizes sizes = kGpt3.at("gpt3-6.7b");
   const auto state = [&](std::int64_t ranks, Shard shard) {
-    const Estimate found = estimate::from_sizes(sizes, {.compute = DType::f16,
-                                                        .master_copy = true,
-                                                        .ranks = ranks,
-                                                        .shard = shard});
+    const Estimate found = estimate::from_sizes(
+        sizes, {.compute = DType::f16, .master_copy = true, .ranks = ranks, .shard = shard});
     return static_cast<double>(estimate::bytes_of(found.whole, "parameters") +
                                estimate::bytes_of(found.whole, "gradients") +
                                estimate::bytes_of(found.whole, "optimizer state")) /

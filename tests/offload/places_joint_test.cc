@@ -140,8 +140,7 @@ void expect_proved_in_places(const Graph& graph, const Planned& planned) {
   EXPECT_LE(*planned.plan->lower_bound, planned.plan->cost * (1 + 1e-9));
   if (planned.reserved_bytes > 0) return;  // the proof is for the budget with buffers
   ASSERT_TRUE(planned.certificate);
-  EXPECT_TRUE(
-      testing::is_accepted(certify::certify(graph, *planned.plan, *planned.certificate)));
+  EXPECT_TRUE(testing::is_accepted(certify::certify(graph, *planned.plan, *planned.certificate)));
 }
 
 TEST(PlanWithTwoPlacesProperty, PlansAreValidWithinAllLimitsAndNoWorseThanWithOnePlace) {

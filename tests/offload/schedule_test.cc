@@ -114,8 +114,8 @@ void expect_copies_of_residents(const RandomMoves& moves, const Plan& plan, int&
     EXPECT_GE(in[id], 1);
     EXPECT_LE(in[id], loads[id]);
     const bool is_written = std::ranges::any_of(moves.graph.ops(), [&](const Op& op) {
-      return std::ranges::any_of(
-          op.mutates, [&](int at) { return moves.graph.storage(op.inputs[at]) == id; });
+      return std::ranges::any_of(op.mutates,
+                                 [&](int at) { return moves.graph.storage(op.inputs[at]) == id; });
     });
     EXPECT_EQ(out[id], is_written ? 1 : 0);
     written += is_written;
@@ -202,8 +202,8 @@ TEST(Schedule, NoOpWaitsToOverwriteAValueWhereThereIsRoomBesideIt) {
   const LoadGraph loads = with_loads(graph, prices);
   std::vector<OpId> order;
   const auto add = [&](OpId original) {
-    order.push_back(static_cast<OpId>(std::ranges::find(loads.original, original) -
-                                      loads.original.begin()));
+    order.push_back(
+        static_cast<OpId>(std::ranges::find(loads.original, original) - loads.original.begin()));
   };
   const OpId load = static_cast<OpId>(std::ranges::find(loads.loaded, 0) - loads.loaded.begin());
   add(0), order.push_back(load), add(1), add(2), add(3), order.push_back(load), add(4);

@@ -138,15 +138,14 @@ std::string second_place_error(const std::string& object) {
 TEST(SecondPlaceErrors, KeysNameWhatIsWrong) {
   EXPECT_EQ(second_place_error(R"({"begin": 0, "lane_out": [0, 1], "lane_in": [0, 1]})"),
             "no error");
-  EXPECT_THAT(second_place_error("{}"),
-              HasSubstr("\"second_place\" the key \"begin\" is missing"));
+  EXPECT_THAT(second_place_error("{}"), HasSubstr("\"second_place\" the key \"begin\" is missing"));
   EXPECT_THAT(second_place_error(R"({"begin": -1, "lane_out": [0, 1], "lane_in": [0, 1]})"),
               HasSubstr("\"begin\" must be 0 or more"));
   EXPECT_THAT(second_place_error(R"({"begin": 0, "lane_out": [0, -1], "lane_in": [0, 1]})"),
               HasSubstr("has a negative time"));
-  EXPECT_THAT(second_place_error(
-                  R"({"begin": 0, "lane_out": [0, 1], "lane_in": [0, 1], "budgets": [1]})"),
-              HasSubstr("must be [bytes or null, bytes or null]"));
+  EXPECT_THAT(
+      second_place_error(R"({"begin": 0, "lane_out": [0, 1], "lane_in": [0, 1], "budgets": [1]})"),
+      HasSubstr("must be [bytes or null, bytes or null]"));
 }
 
 /// The copies of one place do not hold up those of the other.

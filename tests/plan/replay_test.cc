@@ -18,14 +18,14 @@
 namespace lowtide {
 namespace {
 
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 using testing::op;
 using testing::random_executions;
 using testing::random_graph;
 using testing::resident;
 using testing::value;
 using testing::view;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 
 /// x (10, resident) -> a (100) -> b (30); the second op has 7 bytes of workspace.
 GraphData two_ops() {
@@ -81,8 +81,11 @@ TEST(Replay, WaitsTakeTheTimeThatNothingHides) {
   GraphData data = two_ops();
   data.tensors.push_back(value("c", 5));
   data.ops.push_back(op("make_c", {0}, {3}, 10));
-  plan.actions = {{Verb::run, 0, {}}, {Verb::offload, 1, {}}, {Verb::run, 2, {}},
-                  {Verb::wait, 1, {}}, {Verb::run, 1, {}}};
+  plan.actions = {{Verb::run, 0, {}},
+                  {Verb::offload, 1, {}},
+                  {Verb::run, 2, {}},
+                  {Verb::wait, 1, {}},
+                  {Verb::run, 1, {}}};
   EXPECT_DOUBLE_EQ(replay(Graph(data), plan).cost, 2 + 10 + 3);
 }
 

@@ -25,12 +25,12 @@
 namespace lowtide::planner {
 namespace {
 
+using ::testing::AllOf;
 using testing::chain_graph;
+using ::testing::HasSubstr;
 using testing::op;
 using testing::resident;
 using testing::value;
-using ::testing::AllOf;
-using ::testing::HasSubstr;
 
 Planned plan_with(const Graph& graph, const strategy::Strategy& strategy, Bytes budget,
                   const strategy::GivenOptions& options = {}) {
@@ -145,8 +145,8 @@ TEST(PlanWithin, WhatIsLeftOfTheTimeIsUsedWhileMoreMayBeFound) {
 
 TEST(PlanWithin, ALongerLimitBeginsWithTheWorkOfAShorterOne) {
   const Graph graph = read_graph(LOWTIDE_SOURCE_DIR "/data/graphs/layered-100.json");
-  const auto budget = static_cast<Bytes>(
-      0.61 * static_cast<double>(keep_all_reference(graph).peak_bytes));
+  const auto budget =
+      static_cast<Bytes>(0.61 * static_cast<double>(keep_all_reference(graph).peak_bytes));
   const auto planned = [&](double seconds) {
     Control control = Control::by_work(seconds);
     return plan_within(graph, strategy::find_strategy("search"), budget, {}, control);
@@ -437,8 +437,7 @@ TEST(PlanOf, LaysOutAndVerifiesAnOrder) {
 
 TEST(PlanWithin, ARefusalHasAPlanForTheSmallestBudgetHoweverShortTheLimit) {
   for (const char* name : {"layered-100", "torch-gpt", "checkmate-unet"}) {
-    const Graph graph = read_graph(
-        fmt::format("{}/data/graphs/{}.json", LOWTIDE_SOURCE_DIR, name));
+    const Graph graph = read_graph(fmt::format("{}/data/graphs/{}.json", LOWTIDE_SOURCE_DIR, name));
     for (double seconds : {0.05, 0.3, 1.0}) {
       SCOPED_TRACE(fmt::format("{} in {} s", name, seconds));
       Control control(seconds);
@@ -479,8 +478,8 @@ TEST(PlanWithinProperty, PlansAreValidWithinTheBudgetAndRefusalsKeepTheirWord) {
   std::deque<Plan> plans;
   std::vector<testing::PlanCase> cases;
   for (std::uint64_t seed = 0; seed < testing::sweep(12u, 4u); ++seed) {
-    const Graph& graph = graphs.emplace_back(
-        seed % 3 == 0 ? chain_graph(4 + static_cast<int>(seed)) : testing::random_graph(seed));
+    const Graph& graph = graphs.emplace_back(seed % 3 == 0 ? chain_graph(4 + static_cast<int>(seed))
+                                                           : testing::random_graph(seed));
     const Bytes peak = keep_all_reference(graph).peak_bytes;
     for (const strategy::Strategy& strategy : strategy::strategies()) {
       for (int percent : {100, 70, 40}) {
