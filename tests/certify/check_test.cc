@@ -31,7 +31,8 @@ struct Case {
 planner::Planned searched(const Graph& graph, Bytes budget) {
   Control control;
   return planner::plan_within(graph, strategy::find_strategy("search"), budget,
-                              {{"moves", 10}, {"bound", 0.001}, {"prove", 0}}, control);
+                              {{"moves", 10}, {"bound", 0.001}, {"prove", 0}, {"moments", "off"}},
+                              control);
 }
 
 /// A chain of twelve layers, planned within 70% of its memory.
