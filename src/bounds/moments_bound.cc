@@ -202,6 +202,7 @@ class Rounds {
 
 MomentsBound moments_bound(const Graph& graph, const certify::Certificate& certificate, double cost,
                            const Control& control) {
+  if (graph.num_ops() > kMostRows) return {};
   return Rounds(graph, certificate, cost, control).run();
 }
 
