@@ -66,11 +66,11 @@ std::vector<double> excess(const remat::StageGraph& graph, std::span<const doubl
 }
 
 /// The stages for which the bound's plans have a single order: the graph's, or along a chain.
-class Stages {
+class OrderedStages {
  public:
   /// `moments`: ops.
-  Stages(const remat::StageGraph& stages, const ordering::Precedence* precedence,
-         std::span<const int> moments, Bytes budget)
+  OrderedStages(const remat::StageGraph& stages, const ordering::Precedence* precedence,
+                std::span<const int> moments, Bytes budget)
       : given_(stages) {
     std::vector<bool> counts(stages.num_stages());
     for (int i : moments) counts[i] = true;
@@ -99,23 +99,23 @@ class Stages {
   bool is_infeasible_ = false;
 };
 
-class Rounds {
+class MomentRounds {
  public:
-  Rounds(const Graph& graph, const certify::Certificate& certificate, double cost,
-         const Control& control)
+  MomentRounds(const Graph& graph, const certify::Certificate& certificate, double cost,
+               const Control& control)
       : stages_(graph), budget_(certificate.budget_bytes), cost_(cost), control_(control) {
     if (certificate.chain) precedence_.emplace(graph, stages_, ordering::Orders::valid);
     take_dearest(stage_prices(stages_, op_prices(certificate)));
   }
 
-  MomentsBound run() {
+  double run() {
     while (!moments_.empty() && !control_.should_stop()) {
-      const double before = best_.value;
-      const bool may_gain = solve_once() && best_.value < cost_ * (1 - kRounding);
-      const bool gained = best_.value - before > kWorthARound * (cost_ - before);
+      const double before = best_;
+      const bool may_gain = solve_once() && best_ < cost_ * (1 - kRounding);
+      const bool gained = best_ - before > kWorthARound * (cost_ - before);
       if (!may_gain || !gained) break;
     }
-    return std::move(best_);
+    return best_;
   }
 
  private:
@@ -132,7 +132,7 @@ class Rounds {
 
   /// Solves the program of the moments, and adds some. Returns whether another round can gain.
   bool solve_once() {
-    const Stages along(stages_, precedence_ ? &*precedence_ : nullptr, moments_, budget_);
+    const OrderedStages along(stages_, precedence_ ? &*precedence_ : nullptr, moments_, budget_);
     if (along.is_infeasible()) return false;
     const MomentsProgram program(along.graph(), along.room(), along.moments());
     const int rows = program.program().num_rows();
@@ -146,15 +146,14 @@ class Rounds {
   }
 
   void take(double value) {
-    if (value <= best_.value) return;
-    best_ = {value, {}};
-    for (int t : moments_) best_.ops.push_back(stages_.stage(t).op);
+    if (value <= best_) return;
+    best_ = value;
     control_.report(fmt::format("bound {:.3f}% with {} moments",
                                 100 * (value / stages_.required_cost() - 1), moments_.size()));
   }
 
   /// Where the plan exceeds the budget most. False: it does so nowhere, or near the moments only.
-  bool add_moments(const Stages& along, const std::vector<remat::Event>& events) {
+  bool add_moments(const OrderedStages& along, const std::vector<remat::Event>& events) {
     const std::vector<double> over = excess(along.graph(), along.room(), events);
     std::vector<int> candidates;
     for (int t = 0; t < along.graph().end(); ++t) {
@@ -195,15 +194,15 @@ class Rounds {
   const Control& control_;
   std::optional<ordering::Precedence> precedence_;  // where the bound is for all orders
   std::vector<int> moments_;                        // stages, ascending
-  MomentsBound best_;
+  double best_ = 0;
 };
 
 }  // namespace
 
-MomentsBound moments_bound(const Graph& graph, const certify::Certificate& certificate, double cost,
-                           const Control& control) {
-  if (graph.num_ops() > kMostRows) return {};
-  return Rounds(graph, certificate, cost, control).run();
+double moments_bound(const Graph& graph, const certify::Certificate& certificate, double cost,
+                     const Control& control) {
+  if (graph.num_ops() > kMostRows) return 0;
+  return MomentRounds(graph, certificate, cost, control).run();
 }
 
 }  // namespace lowtide::bounds
@@ -212,8 +211,8 @@ MomentsBound moments_bound(const Graph& graph, const certify::Certificate& certi
 
 namespace lowtide::bounds {
 
-MomentsBound moments_bound(const Graph&, const certify::Certificate&, double, const Control&) {
-  return {};
+double moments_bound(const Graph&, const certify::Certificate&, double, const Control&) {
+  return 0;
 }
 
 }  // namespace lowtide::bounds

@@ -41,10 +41,10 @@ class FirstPlaceUse {
 };
 
 /// Looks for the best division of copies between two places.
-class Division {
+class CopyDivision {
  public:
-  Division(const Graph& graph, const LoadGraph& loads, const Plan& plan, const Slower& slower,
-           Bytes budget, std::span<const double> hurries, const Control& control)
+  CopyDivision(const Graph& graph, const LoadGraph& loads, const Plan& plan, const Slower& slower,
+               Bytes budget, std::span<const double> hurries, const Control& control)
       : graph_(graph),
         loads_(loads),
         plan_(plan),
@@ -170,7 +170,7 @@ Plan schedule_in_places(const Graph& graph, const LoadGraph& loads, const Plan& 
                         const Slower& slower, Bytes budget, std::span<const double> hurries,
                         const Control& control) {
   if (!slower.second) return schedule(graph, loads, plan, {slower.lanes}, budget, hurries, control);
-  return Division(graph, loads, plan, slower, budget, hurries, control).find();
+  return CopyDivision(graph, loads, plan, slower, budget, hurries, control).find();
 }
 
 }  // namespace lowtide::offload

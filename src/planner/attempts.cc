@@ -328,7 +328,7 @@ class Attempts {
 
   /// The certificate proves less than this bound.
   void raise_bound_by_moments(double cost, const Control& control) {
-    const double higher = bounds::moments_bound(graph_, *planned_.certificate, cost, control).value;
+    const double higher = bounds::moments_bound(graph_, *planned_.certificate, cost, control);
     if (higher <= cost * (1 + 1e-9)) bound_ = std::max(*bound_, higher);
   }
 
