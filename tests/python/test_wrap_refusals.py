@@ -114,12 +114,18 @@ def test_a_wrong_budget_is_refused_in_the_same_words_everywhere(budget):
     said = []
     for refused in (lambda: lowtide.plan(graph, budget),
                     lambda: lowtide.wrap(built(Randomly), budget=budget),
-                    lambda: lowtide.max_batch(pytest.fail, budget),
                     lambda: compiled(*ROWS())):
         with pytest.raises(lowtide.InputError) as error:
             refused()
         said.append(str(error.value))
     assert len(set(said)) == 1 and said[0].startswith(f'budget "{budget}"')
+
+
+@pytest.mark.parametrize("budget", ["many", "0"])
+def test_where_only_bytes_are_a_budget_no_share_is_proposed(budget):
+    with pytest.raises(lowtide.InputError, match=f'^budget "{budget}"') as error:
+        lowtide.max_batch(pytest.fail, budget)
+    assert "share" not in str(error.value) and "512MB" in str(error.value)
 
 
 def test_a_call_with_another_type_is_pytorchs_own_kind_of_error():
