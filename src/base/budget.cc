@@ -103,8 +103,7 @@ std::pair<std::string_view, std::string_view> number_and_unit(const Written& wri
   return split_number(content);
 }
 
-Bytes amount_of(const Written& written) {
-  const auto [digits, suffix] = number_and_unit(written);
+Bytes amount_of(std::string_view digits, std::string_view suffix, const Written& written) {
   const std::string unit_name = lowered(suffix);
   for (const Unit& unit : kUnits) {
     if (unit.lower_name != unit_name) continue;
@@ -139,15 +138,14 @@ Budget parse_budget(std::string_view text) {
                         "needs (60%)"};
   const auto [digits, suffix] = number_and_unit(written);
   if (suffix == "%") return share_of(digits, written);
-  return {amount_of(written)};
+  return {amount_of(digits, suffix, written)};
 }
 
 Bytes parse_amount(std::string_view text, std::string_view what) {
   const Written written{text, what, "bytes (800000000) or an amount (512MB, 1.5GiB)"};
-  if (number_and_unit(written).second == "%") {
-    refuse(written, "is a share, where only bytes make sense");
-  }
-  return amount_of(written);
+  const auto [digits, suffix] = number_and_unit(written);
+  if (suffix == "%") refuse(written, "is a share, where only bytes make sense");
+  return amount_of(digits, suffix, written);
 }
 
 std::string format_budget(const Budget& budget) {

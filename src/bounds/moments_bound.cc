@@ -103,7 +103,12 @@ class MomentRounds {
  public:
   MomentRounds(const Graph& graph, const certify::Certificate& certificate, double cost,
                const Control& control)
-      : stages_(graph), budget_(certificate.budget_bytes), cost_(cost), control_(control) {
+      : stages_(graph),
+        stage_of_(graph.num_ops(), kNone),
+        budget_(certificate.budget_bytes),
+        cost_(cost),
+        control_(control) {
+    for (int t = 0; t < stages_.end(); ++t) stage_of_[stages_.stage(t).op] = t;
     if (certificate.chain) precedence_.emplace(graph, stages_, ordering::Orders::valid);
     take_dearest(stage_prices(stages_, op_prices(certificate)));
   }
@@ -162,18 +167,12 @@ class MomentRounds {
     std::ranges::stable_sort(candidates, [&](int a, int b) { return over[a] > over[b]; });
     std::size_t added = 0;
     for (int t : candidates) {
-      const int stage = given_stage(along.graph().stage(t).op);
+      const int stage = stage_of_[along.graph().stage(t).op];
       if (!is_apart(stage)) continue;
       moments_.insert(std::ranges::upper_bound(moments_, stage), stage);
       if (++added == kMoreMoments) break;
     }
     return added > 0;
-  }
-
-  int given_stage(OpId op) const {
-    int t = 0;
-    while (stages_.stage(t).op != op) ++t;
-    return t;
   }
 
   /// Whether the stage is a moment of its own, which comes at a known place among the others.
@@ -189,6 +188,7 @@ class MomentRounds {
   }
 
   const remat::StageGraph stages_;
+  std::vector<int> stage_of_;  // per op; kNone for views and what nothing needs
   const Bytes budget_;
   const double cost_;
   const Control& control_;

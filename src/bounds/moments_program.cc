@@ -71,7 +71,7 @@ struct MomentsProgram::Builder {
   }
 
   int hold(int segment, int value) {
-    int& column = whole.hold(segment, value);
+    int& column = whole.holds_[whole.hold_at(segment, value)];
     if (column == kNone) {
       column = program.add_column(0, 0, 1, true);
       open.push_back({segment, false, value, column});
@@ -80,7 +80,7 @@ struct MomentsProgram::Builder {
   }
 
   int run(int segment, int op) {
-    int& column = whole.run(segment, op);
+    int& column = whole.runs_[whole.run_at(segment, op)];
     if (column == kNone) {
       column = program.add_column(whole.graph_.stage(op).cost / whole.cost_unit_, 0, 1, true);
       open.push_back({segment, true, op, column});
@@ -91,7 +91,7 @@ struct MomentsProgram::Builder {
   void limit_memory(int segment) {
     const double unit = std::max(1.0, *std::ranges::max_element(room));
     for (int v = 0; v < whole.graph_.num_values(); ++v) {
-      const int column = std::as_const(whole).hold(segment, v);
+      const int column = whole.hold(segment, v);
       const auto bytes = static_cast<double>(whole.graph_.value(v).bytes);
       if (column != kNone) program.term(column, bytes / unit);
     }
@@ -140,20 +140,12 @@ bool MomentsProgram::may_rerun(int segment, int op) const {
   return graph_.stage(op).latest > first_of(segment);
 }
 
-int& MomentsProgram::hold(int segment, int value) {
-  return holds_[static_cast<std::size_t>(segment) * graph_.num_values() + value];
+std::size_t MomentsProgram::hold_at(int segment, int value) const {
+  return static_cast<std::size_t>(segment) * graph_.num_values() + value;
 }
 
-int MomentsProgram::hold(int segment, int value) const {
-  return holds_[static_cast<std::size_t>(segment) * graph_.num_values() + value];
-}
-
-int& MomentsProgram::run(int segment, int op) {
-  return runs_[static_cast<std::size_t>(segment) * graph_.num_stages() + op];
-}
-
-int MomentsProgram::run(int segment, int op) const {
-  return runs_[static_cast<std::size_t>(segment) * graph_.num_stages() + op];
+std::size_t MomentsProgram::run_at(int segment, int op) const {
+  return static_cast<std::size_t>(segment) * graph_.num_stages() + op;
 }
 
 std::vector<remat::Event> MomentsProgram::events_of(std::span<const double> values) const {

@@ -47,10 +47,10 @@ class MomentsProgram {
   bool may_rerun(int segment, int op) const;
   /// The first stage after the moment whose first run reads the value; num_stages() if none does.
   int first_reader(int segment, int value) const;
-  int& hold(int segment, int value);
-  int hold(int segment, int value) const;
-  int& run(int segment, int op);
-  int run(int segment, int op) const;
+  std::size_t hold_at(int segment, int value) const;
+  std::size_t run_at(int segment, int op) const;
+  int hold(int segment, int value) const { return holds_[hold_at(segment, value)]; }
+  int run(int segment, int op) const { return runs_[run_at(segment, op)]; }
   void add_events(int segment, std::span<const double> values,
                   std::vector<remat::Event>& events) const;
 
@@ -58,8 +58,8 @@ class MomentsProgram {
   std::vector<int> moments_;
   double cost_unit_ = 1;
   double free_below_ = 0;   // bytes; smaller values are there for free
-  std::vector<int> holds_;  // per segment and value: the column, or kNone
-  std::vector<int> runs_;   // per segment and op: the same
+  std::vector<int> holds_;  // at hold_at(): the column, or kNone
+  std::vector<int> runs_;   // at run_at(): the same
   solver::LinearProgram program_;
 };
 

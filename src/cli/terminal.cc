@@ -13,7 +13,7 @@ namespace lowtide::cli {
 namespace {
 
 constexpr std::string_view kClear = "\r\033[K";
-bool is_line_shown = false;  // there is one standard error, whoever writes to it
+bool is_line_shown = false;  // one for the process, as standard error is
 
 std::string_view environment(const char* name) {
   const char* value = std::getenv(name);

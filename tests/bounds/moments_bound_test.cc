@@ -42,6 +42,12 @@ std::vector<int> all_stages(const remat::StageGraph& graph) {
   return stages;
 }
 
+PriceBound raised_bound(const remat::StageGraph& graph, Bytes budget) {
+  PriceBound bound(graph, budget);
+  bound.raise(2, Gluing::strict, 1e5, Control());
+  return bound;
+}
+
 /// The optimum with memory counted at these moments; kNever where it has no solution.
 double optimum_at(const remat::StageGraph& graph, const PriceBound& prices,
                   const std::vector<int>& moments) {
@@ -143,8 +149,7 @@ TEST(MomentsBound, IsAboveThePricesAndBelowThePlan) {
     const Graph graph = testing::random_step(seed, 15, 15);
     const remat::StageGraph stages(graph);
     const Bytes budget = remat::keep_all_peak(stages) * 6 / 10;
-    PriceBound prices(stages, budget);
-    prices.raise(2, Gluing::strict, 1e5, Control());
+    const PriceBound prices = raised_bound(stages, budget);
     const auto found = testing::ask("search", graph, budget, testing::short_search("search", 3));
     if (prices.infeasible() || found.executions.empty()) continue;
     certify::Certificate certificate = certificate_of(graph, stages, prices, budget);
@@ -167,8 +172,7 @@ TEST(MomentsBound, EndsWhenItIsToldTo) {
   const Graph graph = testing::random_step(3, 25, 25);
   const remat::StageGraph stages(graph);
   const Bytes budget = remat::keep_all_peak(stages) * 6 / 10;
-  PriceBound prices(stages, budget);
-  prices.raise(2, Gluing::strict, 1e5, Control());
+  const PriceBound prices = raised_bound(stages, budget);
   const certify::Certificate certificate = certificate_of(graph, stages, prices, budget);
   EXPECT_EQ(moments_bound(graph, certificate, kNever, Control::by_work(1e-9)), 0);
 }

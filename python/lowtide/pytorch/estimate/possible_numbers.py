@@ -13,8 +13,9 @@ from ... import InputError
 
 #: Of a network, what there is one of at least.
 _ONE_AT_LEAST = re.compile(
-    r"(num_|n_)?((hidden|encoder|decoder)_)?layers?|(num_|n_)?((attention|key_value|encoder_attention"
-    r"|decoder_attention)_)?heads?|(hidden|vocab|patch|image|embedding)_size|d_model|d_ff|n_embd"
+    r"(num_|n_)?((hidden|encoder|decoder)_)?layers?"
+    r"|(num_|n_)?((attention|key_value|encoder_attention|decoder_attention)_)?heads?"
+    r"|(hidden|vocab|patch|image|embedding)_size|d_model|d_ff|n_embd"
     r"|(encoder|decoder)_ffn_dim|num_channels|max_position_embeddings|n_positions")
 #: Of a network, what may be left out, and is never less than nothing. A window of -1 is the whole.
 _NONE_AT_LEAST = re.compile(
