@@ -62,6 +62,16 @@ constexpr std::array<std::string_view, 3> kGrouped = {"aten::_grouped_mm",
                                                       "transformers::grouped_mm_fallback_backward"};
 constexpr std::size_t kGroupEnds = 2;
 
+/// The backward passes of attention, and where they are given the seed of their dropout; its offset
+/// follows. A GPU's kernels read both on the host.
+struct SeedRule {
+  std::string_view type;
+  std::size_t seed;
+};
+constexpr std::array kSeedRules = {
+    SeedRule{"aten::_scaled_dot_product_efficient_attention_backward", 7},
+};
+
 /// Ops whose argument 1 must not hold zeros: integer divisors, row numbers from 1 on.
 constexpr std::array<std::string_view, 5> kOnes = {"aten::div.Tensor_mode", "aten::floor_divide",
                                                    "aten::fmod.Tensor", "aten::remainder.Tensor",
@@ -133,6 +143,14 @@ std::optional<at::Tensor> group_ends(const Graph& graph, const Op& op, TensorId 
   return ends;
 }
 
+bool is_read_on_host(const Graph& graph, const Op& op, TensorId input) {
+  const Tensor& tensor = graph.tensor(input);
+  return tensor.shape.empty() && std::ranges::any_of(kSeedRules, [&](const SeedRule& rule) {
+           return rule.type == op.type && (tensor_argument(graph, op, rule.seed) == &tensor ||
+                                           tensor_argument(graph, op, rule.seed + 1) == &tensor);
+         });
+}
+
 at::Tensor uniform(std::int64_t count) {
   return at::rand({count}, at::detail::createCPUGenerator(1), at::TensorOptions(at::kDouble));
 }
@@ -188,6 +206,10 @@ std::vector<at::Tensor> synthetic_inputs(const Graph& graph, const Op& op, std::
   std::map<TensorId, at::Tensor> made;
   for (TensorId id : distinct(op)) {
     const Tensor& tensor = graph.tensor(id);
+    if (is_read_on_host(graph, op, id)) {
+      made[id] = at::zeros({}, runtime::scalar_type(tensor.dtype.value()));
+      continue;
+    }
     const Bytes bytes = extent_bytes(tensor);
     const std::optional<at::Tensor> ends = group_ends(graph, op, id);
     repeat(ends ? *ends

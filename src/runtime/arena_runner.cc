@@ -130,7 +130,7 @@ void ArenaRunner::finish(StepReport& report) const {
   report.allocations = source_.requests() + outside_.count();
 }
 
-std::vector<at::Tensor*> ArenaRunner::callers_tensors() {
+std::vector<at::Tensor*> ArenaRunner::tensors_outside() {
   std::vector<at::Tensor*> found;
   for (at::Tensor* tensor : program_->outside) {
     if (tensor != nullptr) found.push_back(tensor);
@@ -138,11 +138,12 @@ std::vector<at::Tensor*> ArenaRunner::callers_tensors() {
   for (const Program::Output& output : program_->outputs) {
     if (output.outside) found.push_back(output.value);
   }
+  for (const Program::Output* number : numbers_on_host_) found.push_back(number->value);
   return found;
 }
 
 void ArenaRunner::forget_outside() {
-  for (at::Tensor* tensor : callers_tensors()) tensor->reset();
+  for (at::Tensor* tensor : tensors_outside()) tensor->reset();
 }
 
 /// Whether the run only makes views that an earlier step already made.
@@ -190,7 +191,12 @@ void ArenaRunner::settle(const Program::Run& run, StepReport& report) {
   const Op& op = graph_.op(run.op);
   require_results(op, results_.size());
   for (std::size_t i = 0; i < results_.size(); ++i) {
+    if (!device_.is_host_memory() && is_number_on_host(results_[i])) {
+      keep_on_host(run.outputs[i], std::move(results_[i]));
+      continue;
+    }
     require_on_device(run, results_[i]);
+    require_as_before(run, run.outputs[i]);
     settle(run, run.outputs[i], results_[i], report);
   }
   if (source_.overrun_bytes() > 0) {
@@ -198,6 +204,13 @@ void ArenaRunner::settle(const Program::Run& run, StepReport& report) {
                                           op.type, source_.overrun_bytes()));
   }
   results_.clear();
+}
+
+/// Its address in the block stays unused.
+void ArenaRunner::keep_on_host(const Program::Output& output, at::Tensor number) {
+  *output.value = std::move(number);
+  const auto is_same = [&](const auto* known) { return known->value == output.value; };
+  if (std::ranges::none_of(numbers_on_host_, is_same)) numbers_on_host_.push_back(&output);
 }
 
 /// Ensures that the result is at its planned address; copies it there if needed.
@@ -261,6 +274,18 @@ void ArenaRunner::require_on_device(const Program::Run& run, const at::Tensor& r
   throw Error(fmt::format("op \"{}\" ({}) gives a result on {}, but the plan is for {}; make all "
                           "tensors of the step there",
                           op.name, op.type, result.device().str(), device_.torch_device().str()));
+}
+
+/// A number that is on the host where an op runs, and on the device where it is recorded, shifts the
+/// requests of the op against its profile.
+void ArenaRunner::require_as_before(const Program::Run& run, const Program::Output& output) const {
+  const auto is_same = [&](const auto* known) { return known->value == output.value; };
+  if (std::ranges::none_of(numbers_on_host_, is_same)) return;
+  const Op& op = graph_.op(run.op);
+  throw Error(fmt::format("op \"{}\" ({}) keeps the seed of its dropout on the host, which no "
+                          "recording can; use another kernel, such as flash attention in 16 bits, "
+                          "or no dropout in it",
+                          op.name, op.type));
 }
 
 void ArenaRunner::refuse_copy(const Program::Run& run, const Program::Output& output) const {

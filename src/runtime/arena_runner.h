@@ -49,9 +49,10 @@ class ArenaRunner {
   void await_moves() noexcept { mover_.await_all(); }
   /// Writes the statistics of the runs since begin().
   void finish(StepReport& report) const;
-  /// The entries of the caller's tensors and of their views, in an order that stays.
-  std::vector<at::Tensor*> callers_tensors();
-  /// Releases the caller's tensors and their views.
+  /// The entries of the caller's tensors and of their views, then of numbers that ops left on the
+  /// host, in an order that stays; an op that runs for the first time may add numbers at the end.
+  std::vector<at::Tensor*> tensors_outside();
+  /// Releases those tensors.
   void forget_outside();
 
   bool in_block(const at::Tensor& tensor) const;
@@ -74,9 +75,11 @@ class ArenaRunner {
   void settle(const Program::Run& run, StepReport& report);
   void settle(const Program::Run& run, const Program::Output& output, at::Tensor& result,
               StepReport& report);
+  void keep_on_host(const Program::Output& output, at::Tensor number);
   void check_elements(const Program::Run& run, const Program::Output& output,
                       const at::Tensor& result) const;
   void require_layout_of_base(const Program::Run& run, const Program::Output& output) const;
+  void require_as_before(const Program::Run& run, const Program::Output& output) const;
   void require_on_device(const Program::Run& run, const at::Tensor& result) const;
   [[noreturn]] void refuse_copy(const Program::Run& run, const Program::Output& output) const;
 
@@ -94,6 +97,8 @@ class ArenaRunner {
   Bytes highest_move_ = 0;           ///< the highest end of a value that came back in this step
   slower::Counters moved_before_;    ///< when the step began
   std::vector<at::Tensor> results_;  ///< of the running op; kept for its memory
+  /// The outputs that ops left on the host, each once.
+  std::vector<const Program::Output*> numbers_on_host_;
 };
 
 }  // namespace lowtide::runtime

@@ -51,7 +51,7 @@ std::vector<std::int64_t> new_ticket(const device::ComputeDevice& device) {
 struct PassAside {
   at::Tensor copies;                   ///< of the block's waiting ranges
   std::vector<std::byte> host_states;  ///< of the generator, where the block cannot hold them
-  std::vector<at::Tensor> callers;     ///< by ArenaRunner::callers_tensors()
+  std::vector<at::Tensor> callers;     ///< by ArenaRunner::tensors_outside()
   std::vector<WeakStorage> results;
 };
 
@@ -278,7 +278,7 @@ void AutogradExecutor::Impl::part_with_pass(at::Tensor copies) {
   auto parted = std::make_unique<PassAside>();
   parted->copies = std::move(copies);
   parted->host_states = runner->program().host_states;
-  for (const at::Tensor* tensor : runner->callers_tensors()) parted->callers.push_back(*tensor);
+  for (const at::Tensor* tensor : runner->tensors_outside()) parted->callers.push_back(*tensor);
   parted->results = std::exchange(results, {});
   runner->forget_outside();
   pass->aside = std::move(parted);
@@ -294,8 +294,8 @@ void AutogradExecutor::Impl::take_back(const std::shared_ptr<PendingPass>& waiti
                                        PassAside& aside) {
   // In place: the runs point there.
   std::ranges::copy(aside.host_states, runner->program().host_states.begin());
-  const std::vector<at::Tensor*> callers = runner->callers_tensors();
-  for (std::size_t i = 0; i < callers.size(); ++i) *callers[i] = std::move(aside.callers[i]);
+  const std::vector<at::Tensor*> callers = runner->tensors_outside();
+  for (std::size_t i = 0; i < aside.callers.size(); ++i) *callers[i] = std::move(aside.callers[i]);
   results = std::move(aside.results);
   pass = waiting;
 }

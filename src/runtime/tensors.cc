@@ -55,6 +55,10 @@ bool lie_alike(const at::Tensor& one, const at::Tensor& other) {
   return one.sizes() == other.sizes() && has_strides(one, other.strides());
 }
 
+bool is_number_on_host(const at::Tensor& tensor) {
+  return tensor.defined() && tensor.is_cpu() && tensor.dim() == 0;
+}
+
 at::Tensor tensor_over(std::byte* data, const Tensor& type, c10::Device device,
                        std::shared_ptr<void> owner) {
   const auto options = at::TensorOptions().dtype(scalar_type(type.dtype.value())).device(device);

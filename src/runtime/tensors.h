@@ -17,6 +17,10 @@ bool lies_as(const Tensor& type, const at::Tensor& given);
 /// element.
 bool lie_alike(const at::Tensor& one, const at::Tensor& other);
 
+/// Whether the tensor is a number in the host's memory. Attention on a GPU keeps the seed and the
+/// offset of its dropout there, and its backward pass reads them there.
+bool is_number_on_host(const at::Tensor& tensor);
+
 /// A tensor of this dtype, shape and strides over memory at `data`, which it keeps alive through
 /// `owner` (null: the caller keeps it). Does not allocate.
 at::Tensor tensor_over(std::byte* data, const Tensor& type, c10::Device device,

@@ -1,10 +1,14 @@
 #include "runtime/kernel.h"
 
 #include <ATen/ATen.h>
+#include <ATen/core/dispatch/Dispatcher.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "base/error.h"
+#include "runtime/schema_value.h"
 
 namespace lowtide::runtime {
 namespace {
@@ -86,6 +90,16 @@ TEST(Kernel, RandomOpsTakeNoneForTheGenerator) {
   const at::Tensor expected = at::bernoulli(x, 0.3);
   at::manual_seed(3);
   EXPECT_TRUE(at::equal(run1(make_op("aten::bernoulli.p", 1, {0.3, NoneArg()}), {x}), expected));
+}
+
+TEST(Kernel, NoneIsAnUndefinedTensorWhereTheSchemaWantsOne) {
+  const auto schema = c10::Dispatcher::singleton().findSchemaOrThrow(
+      "aten::_scaled_dot_product_efficient_attention_backward", "").schema();
+  const auto bias = std::ranges::find(schema.arguments(), "attn_bias", &c10::Argument::name);
+  ASSERT_FALSE(takes_none(*bias));
+  const c10::IValue value = schema_value(NoneArg(), *bias);
+  ASSERT_TRUE(value.isTensor());
+  EXPECT_FALSE(value.toTensor().defined());
 }
 
 TEST(Kernel, TextArguments) {
