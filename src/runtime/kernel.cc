@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "batch_norm/ops.h"
 #include "device/dynamic_pool.h"
 #include "runtime/schema_value.h"
 #include "stash/ops.h"
@@ -30,6 +31,7 @@ struct ListSlot {
 };
 
 c10::OperatorHandle resolve(const std::string& type) {
+  batch_norm::register_ops();
   stash::register_ops();
   const std::size_t dot = type.find('.');
   std::string overload = dot == std::string::npos ? "" : type.substr(dot + 1);

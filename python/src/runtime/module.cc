@@ -1,6 +1,7 @@
 #include <c10/util/Exception.h>
 
 #include "base/error.h"
+#include "batch_norm/ops.h"
 #include "bindings.h"
 #include "device/device.h"
 #include "profile/profiler.h"
@@ -55,6 +56,11 @@ void bind_memory(py::module_& module) {
     const device::DeviceMemory memory = device_named(device).memory();
     return std::pair(memory.free, memory.total);  // as torch.cuda.mem_get_info has them
   }, py::arg("device") = kCpu);
+  module.def("lasting_bytes",
+             [](const std::string& device) { return device_named(device).lasting_bytes(); },
+             py::arg("device") = kCpu);
+  module.def("take_lasting", [](const std::string& device) { device_named(device).take_lasting(); },
+             py::arg("device") = kCpu);
   module.def("give_up_memory", &give_up_memory, py::arg("tensor"), py::arg("why"));
   module.def("reset_peaks", [](const std::string& device) {
     device_named(device).reset_allocation_peaks();
@@ -78,6 +84,7 @@ PYBIND11_MODULE(_runtime, module) {
   module.doc() = "The compiled part of lowtide that runs plans with LibTorch.";
   pybind11::module_::import("lowtide._core");
   pybind11::register_exception_translator(&lowtide::python::translate_out_of_memory);
+  lowtide::batch_norm::register_ops();
   lowtide::stash::register_ops();
   lowtide::python::bind_profile(module);
   lowtide::python::bind_memory(module);

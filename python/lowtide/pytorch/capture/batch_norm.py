@@ -4,6 +4,9 @@ AOTAutograd makes the update functional: ``_native_batch_norm_legit_functional``
 statistics, and they are copied into the buffers after the forward pass. Recorded like that, the
 buffers would be overwritten at the boundary, and no batch normalization could run again behind it.
 ``native_batch_norm`` writes the buffers where they are, once, and may run again without them.
+
+Where eager PyTorch runs cuDNN, AOTAutograd traces PyTorch's own kernels, which round otherwise. The
+op that is recorded runs cuDNN again.
 """
 
 from __future__ import annotations
@@ -16,10 +19,11 @@ import torch
 from ..joint_graph.primals import placeholders
 
 FUNCTIONAL = torch.ops.aten._native_batch_norm_legit_functional.default
+NO_TRAINING = torch.ops.aten._native_batch_norm_legit_no_training.default
 BACKWARD = torch.ops.aten.native_batch_norm_backward.default
 #: Positions of (running mean, running variance) among the arguments and among the results.
 READ, MADE = (3, 4), (3, 4)
-_TRAINING, _BACKWARD_TRAINING = 5, 7
+_TRAINING, _BACKWARD_TRAINING, _BACKWARD_MEAN = 5, 7, 5
 
 
 def ignores_statistics(node: torch.fx.Node) -> bool:
@@ -31,6 +35,53 @@ def read_arguments(node: torch.fx.Node) -> list[object]:
     """The arguments of a node less the running statistics that it ignores."""
     ignored = READ if ignores_statistics(node) else ()
     return [None if index in ignored else value for index, value in enumerate(node.args)]
+
+
+def recorded_types(joint: torch.fx.GraphModule,
+                   updating: set[torch.fx.Node]) -> dict[torch.fx.Node, str]:
+    """The op that is recorded in place of each of these batch norms; ``updating`` of them update
+    their statistics in place."""
+    types = {}
+    for node in joint.graph.nodes:
+        if node in updating:
+            types[node] = ("lowtide::cudnn_batch_norm" if is_by_cudnn(node)
+                           else "aten::native_batch_norm")
+        elif node.target is NO_TRAINING and is_by_cudnn(node):
+            types[node] = "lowtide::cudnn_batch_norm_no_training"
+        elif node.target is BACKWARD and (types.get(_forward_of(node))
+                                          == "lowtide::cudnn_batch_norm"):
+            types[node] = "lowtide::cudnn_batch_norm_backward"
+    return types
+
+
+def as_in_eager(graph: torch.fx.GraphModule) -> torch.fx.GraphModule:
+    """``graph``, of an evaluation, with cuDNN's batch norm where eager PyTorch runs it."""
+    for node in graph.graph.find_nodes(op="call_function", target=NO_TRAINING):
+        if is_by_cudnn(node):
+            node.target = torch.ops.lowtide.cudnn_batch_norm_no_training.default
+    graph.recompile()
+    return graph
+
+
+def is_by_cudnn(node: torch.fx.Node) -> bool:
+    """Whether eager PyTorch runs this batch norm, a forward one, by cuDNN. Those for which cuDNN
+    keeps a reserve between the passes are left out, as no result of the traced op is like it."""
+    if any(arg is None for arg in node.args[:5]) or torch.version.cuda is None:
+        return False
+    x, *parameters = [arg.meta["val"] for arg in node.args[:5]]
+    training = node.target is not NO_TRAINING
+    if x.device.type != "cuda":
+        return False
+    backend = torch._C._select_batch_norm_backend(x, *parameters, training, node.args[-1])
+    return (backend == torch._C._BatchNormBackend.Cudnn and not (
+        training and torch._C._get_cudnn_batch_norm_reserve_space_size(x, training)))
+
+
+def _forward_of(backward: torch.fx.Node) -> torch.fx.Node | None:
+    """The forward op whose mean a backward one reads."""
+    mean = backward.args[_BACKWARD_MEAN]
+    is_result = isinstance(mean, torch.fx.Node) and mean.target is operator.getitem
+    return mean.args[0] if is_result and mean.args[1] == 1 else None
 
 
 def updates_in_place(joint: torch.fx.GraphModule, updated: tuple[int, ...]) -> set[torch.fx.Node]:

@@ -21,15 +21,17 @@ PURE_LIBRARIES = ("aten", "prims", "transformers", "lowtide")
 _CHECKS = (torch.ops.aten._assert_async.msg, torch.ops.aten._assert_async.default)
 
 
-def add_call(document: Document, node: torch.fx.Node, phase: str, updates_in_place: bool) -> None:
-    """``updates_in_place``: a batch norm that is to write its statistics where they are.
+def add_call(document: Document, node: torch.fx.Node, phase: str, norm_type: str | None,
+             updates_in_place: bool) -> None:
+    """``norm_type``: the op that is recorded for a batch norm, where it is another one than the
+    traced one; ``updates_in_place``: it is to write its statistics where they are.
 
     Raises InputError for a call that does more than return its results.
     """
     _require_pure(node)
     given = batch_norm.read_arguments(node)
     bound = schema_arguments(node, given, document.values.__getitem__)
-    op = {"name": full_name(node), "type": node.target.name(), "inputs": bound.inputs,
+    op = {"name": full_name(node), "type": norm_type or node.target.name(), "inputs": bound.inputs,
           "outputs": [], "cost": 0, "phase": phase, "args": bound.args}
     if torch.Tag.nondeterministic_seeded in node.target.tags:
         op["random"] = True
@@ -89,7 +91,6 @@ def _is_on_cuda(node):
 def _update_in_place(document, op, node, results):
     """Writes the op as one that mutates its statistics: the new ones are the old ones."""
     positions = [op["args"][index]["tensor"] for index in batch_norm.READ]
-    op["type"] = "aten::native_batch_norm"
     op["mutates"] = positions
     statistics = [Output(op["inputs"][position]) for position in positions]
     return [*document.add_results(op, node, results[:batch_norm.MADE[0]]), *statistics]

@@ -48,11 +48,12 @@ def from_joint(
     updated = tuple(updated)
     document, constants = Document(), Constants(joint)
     results = list(joint.graph.output_node().args[0])
-    in_place_norms = batch_norm.updates_in_place(joint, updated)
+    updating_norms = batch_norm.updates_in_place(joint, updated)
+    norm_types = batch_norm.recorded_types(joint, updating_norms)
 
     def write(nodes, phase):
         for node in nodes:
-            _visit(document, constants, node, phase, node in in_place_norms)
+            _visit(document, constants, node, phase, norm_types.get(node), node in updating_norms)
 
     add_primals(document, joint, primal_roles, primal_names)
     forward, backward = split(joint, num_fwd_outputs)
@@ -92,7 +93,7 @@ def _updated_by(document: Document, boundary: int, parameters: Sequence[int | No
 
 
 def _visit(document: Document, constants: Constants, node: torch.fx.Node, phase: str,
-           updates_in_place: bool) -> None:
+           norm_type: str | None, updates_in_place: bool) -> None:
     if node.op == "get_attr":
         constants.add(document, node)
     elif node.target is operator.getitem:
@@ -100,7 +101,7 @@ def _visit(document: Document, constants: Constants, node: torch.fx.Node, phase:
     elif _is_conjugate_of_number(node):
         document.values[node] = Output(literal=complex(node.args[0]).conjugate())
     else:
-        add_call(document, node, phase, updates_in_place)
+        add_call(document, node, phase, norm_type, updates_in_place)
 
 
 def _is_conjugate_of_number(node: torch.fx.Node) -> bool:

@@ -18,6 +18,7 @@ from ..autograd.saved_tensors import SavedTensors, tensors_to_save
 from ..budget.settings import Settings
 from ..capture import (
     Captured,
+    batch_norm,
     describe_inputs,
     describe_primals,
     eager_kernels,
@@ -80,7 +81,8 @@ def trace_joint(graph: fx.GraphModule, inputs: Sequence, name: str,
         return make_boxed_func(module.forward)
 
     def without_gradients(module, _):
-        return make_boxed_func(lambda *arguments: evaluate(module, arguments))
+        graph = batch_norm.as_in_eager(module)
+        return make_boxed_func(lambda *arguments: evaluate(graph, arguments))
 
     backend = aot_autograd(fw_compiler=forward, bw_compiler=backward, partition_fn=partition,
                            inference_compiler=without_gradients)

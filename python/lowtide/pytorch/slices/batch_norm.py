@@ -72,9 +72,13 @@ def _backward(run: Run, gradient: fx.Node, x: fx.Node, weight, running, _, mean:
     over the whole batch."""
     variance = run(_aten.sub.Scalar, run(_aten.pow.Tensor_Scalar, inverse, -2), epsilon)
     kept = mean.meta["val"].dtype if running is None else running.meta["val"].dtype
-    of_weight, of_bias = run(_BACKWARD, gradient, x, weight, in_type(run, mean, kept),
-                             in_type(run, variance, kept), None, None, False, epsilon,
-                             [False, True, True])[1:]
+    # The CPU's kernel reads the first pair of statistics, that of CUDA the second. That of CUDA
+    # gives no gradients of parameters without that of the input, nor without a weight.
+    is_on_cuda = x.meta["val"].device.type == "cuda"
+    given = run(_aten.ones_like.default, mean) if weight is None and is_on_cuda else weight
+    of_weight, of_bias = run(_BACKWARD, gradient, x, given, in_type(run, mean, kept),
+                             in_type(run, variance, kept), mean, inverse, False, epsilon,
+                             [is_on_cuda, True, True])[1:]
     if not mask[0]:
         return [None, of_weight, of_bias]
     scale = inverse if weight is None else run(_aten.mul.Tensor, inverse, weight)
