@@ -98,6 +98,9 @@ class CudaDevice final : public device::ComputeDevice {
     counted().unserved.reset_peak();
   }
 
+  Bytes lasting_bytes() const override { return lasting_workspace_bytes(); }
+  void take_lasting() const override { take_lasting_workspaces(stream()); }
+
   Bytes generator_state_bytes() const override { return sizeof(GeneratorState); }
 
   void save_generator(std::byte* state) const override {

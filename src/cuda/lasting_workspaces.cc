@@ -6,6 +6,7 @@
 #include <ATen/ops/ones.h>
 #include <c10/core/DeviceGuard.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
+#include <dlfcn.h>
 
 #include <unordered_set>
 
@@ -16,6 +17,10 @@ namespace {
 const c10::DispatchKeySet kNoConcern =
     c10::autocast_dispatch_keyset |
     c10::DispatchKeySet({c10::DispatchKey::Python, c10::DispatchKey::PythonTLSSnapshot});
+
+/// at::cuda::getChosenWorkspaceSize() and at::cuda::getCUDABlasLtWorkspaceSize()
+constexpr const char* kSizes[] = {"_ZN2at4cuda22getChosenWorkspaceSizeEv",
+                                  "_ZN2at4cuda26getCUDABlasLtWorkspaceSizeEv"};
 
 }  // namespace
 
@@ -29,6 +34,18 @@ void take_lasting_workspaces(c10::Stream stream) {
   const at::Tensor matrix = at::ones({16, 16}, options);
   at::mm(matrix, matrix);                              // cuBLAS
   at::addmm(at::ones({16}, options), matrix, matrix);  // cuBLASLt
+}
+
+Bytes lasting_workspace_bytes() {
+  void* const library = dlopen("libtorch_cuda.so", RTLD_LAZY | RTLD_NOLOAD);
+  if (library == nullptr) return 0;
+  Bytes bytes = 0;
+  for (const char* name : kSizes) {
+    auto* const size = reinterpret_cast<std::size_t (*)()>(dlsym(library, name));
+    if (size != nullptr) bytes += static_cast<Bytes>(size());
+  }
+  dlclose(library);
+  return bytes;
 }
 
 }  // namespace lowtide::cuda

@@ -51,6 +51,12 @@ class ComputeDevice {
   /// Restarts the peaks of the counters from now on. Starts the count if it was off.
   virtual void reset_allocation_peaks() const = 0;
 
+  /// What the framework keeps for good for each thread that runs ops, from its first product on:
+  /// workspaces of libraries. By default nothing.
+  virtual Bytes lasting_bytes() const { return 0; }
+  /// Has it take them for this thread now.
+  virtual void take_lasting() const {}
+
   /// Bytes of a saved state of the device's default generator. States lie in memory of the host.
   virtual Bytes generator_state_bytes() const = 0;
   virtual void save_generator(std::byte* state) const = 0;

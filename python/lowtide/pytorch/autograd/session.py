@@ -13,6 +13,7 @@ from ..budget.budget import Budget
 from ..budget.memory import Memory, Moved
 from ..budget.settings import Settings
 from ..capture import Captured
+from ..common.lasting_workspaces import take_lasting_workspaces
 from ..common.notices import Notices, warn
 from ..common.prepared import Prepared
 from ..optimizer.fused_updates import FusedUpdates
@@ -174,6 +175,7 @@ class Session:
             return
         self._meter.end()
         self._admission.release_idle()
+        take_lasting_workspaces(device)
         self._meter.capture(device)
 
     def plan_for(self, region: Region) -> Plan:

@@ -10,6 +10,7 @@ from typing import Generic, Protocol, TypeVar
 import torch
 
 from ... import InfeasibleError, format_bytes
+from ..common.lasting_workspaces import lasting_bytes
 from ..common.local_tensor import counted_parts
 from .budget import Budget
 from .memory import storage_bytes
@@ -211,8 +212,10 @@ class BudgetAccount(Generic[Region]):
         """The budget; a share is one of what the largest step takes when all is kept, and other
         code beside it."""
         steps = [self._steps.of(region) for region in self._regions]
-        largest = max((self._whole_bytes(step) for step in steps), default=0)
-        return self.budget.resolve(self._with_outside(largest))
+        lasting = self._lasting_bytes  # of which no plan can save a share
+        largest = max((self._whole_bytes(step) - lasting for step in steps), default=0)
+        found = self.budget.resolve(self._with_outside(largest))
+        return found if found is None or self.budget.share is None else found + lasting
 
     @property
     def fixed_bytes(self) -> int:
@@ -222,8 +225,13 @@ class BudgetAccount(Generic[Region]):
             planned = max((region.priced.parameter_bytes for region in self._regions), default=0)
             unused = max(0, storage_bytes(self._parameters()) - planned)
             inputs = max((region.priced.input_bytes for region in self._regions), default=0)
-            self._fixed = self.state_bytes + unused + self._settings.batches_ahead * inputs
+            self._fixed = (self.state_bytes + unused + self._lasting_bytes
+                           + self._settings.batches_ahead * inputs)
         return self._fixed
+
+    @property
+    def _lasting_bytes(self) -> int:
+        return lasting_bytes(self._device)
 
     @property
     def state_bytes(self) -> int:
@@ -293,7 +301,9 @@ class BudgetAccount(Generic[Region]):
         """Bytes that the budget holds beside the graphs."""
         return {
             "of optimizer state": self.state_bytes,
-            "of parameters and batches that no graph uses": self.fixed_bytes - self.state_bytes,
+            "of parameters and batches that no graph uses":
+                self.fixed_bytes - self.state_bytes - self._lasting_bytes,
+            "of workspaces that cuBLAS keeps": self._lasting_bytes,
             "of gradients that are kept": kept_gradient_bytes,
             "of buffers for copies": self.held_buffer_bytes,
             "that other code was seen to take in a step": self.outside_bytes,
@@ -336,7 +346,8 @@ class BudgetAccount(Generic[Region]):
                 - self._further_input_bytes(region))
 
     def _outside(self, total: int) -> int:
-        return max(self.outside_bytes, min(_MOST_OUTSIDE, total // _ONE_PART_OUTSIDE_IN))
+        part = max(0, total - self._lasting_bytes) // _ONE_PART_OUTSIDE_IN
+        return max(self.outside_bytes, min(_MOST_OUTSIDE, part))
 
     def _with_outside(self, inside: int) -> int:
         """The smallest budget that has ``inside`` bytes beside what it leaves to other code."""
