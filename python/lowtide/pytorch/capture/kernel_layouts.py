@@ -167,16 +167,24 @@ LAYOUTS = {
     _aten.select_scatter.default: _in_a_copy_of_its_storage,
     _aten.diagonal_scatter.default: _in_a_copy_of_its_storage,
 }
+#: PyTorch traces those of a GPU as its kernels lay them.
+_RIGHT_ON_A_GPU = frozenset((
+    _aten.log_sigmoid_forward.default, _aten.native_dropout_backward.default,
+    _aten.max_unpool2d.default, _aten.roll.default, _aten.native_batch_norm.default,
+    _aten._native_batch_norm_legit.default, _aten._native_batch_norm_legit.no_stats,
+    _aten._native_batch_norm_legit_functional.default, _aten.native_layer_norm.default,
+    _aten.native_group_norm.default, _aten.native_group_norm_backward.default,
+    _aten.reflection_pad2d_backward.default, _aten.replication_pad2d_backward.default))
 
 
 @contextlib.contextmanager
 def kernel_layouts():
-    """While it lasts, fake tensors are laid out as the kernels of the CPU lay out real ones."""
+    """While it lasts, fake tensors are laid out as the kernels lay out real ones."""
     plain, cached = FakeTensorMode._dispatch_impl, FakeTensorMode._cached_dispatch_impl
 
     def dispatch(self, func, types, args, kwargs):
         results = plain(self, func, types, args, kwargs)
-        if func not in LAYOUTS or not _of_cpu_kernels(results):
+        if not has_own_layout(func, results):
             return results
         with self:
             return LAYOUTS[func](results, *args, **kwargs)
@@ -196,6 +204,12 @@ def kernel_layouts():
         FakeTensorMode.cache_clear()
 
 
-def _of_cpu_kernels(results):
+def has_own_layout(func, results):
+    """Whether the kernel lays out these results otherwise than PyTorch traces them."""
+    if func not in LAYOUTS:
+        return False
     results = [results] if isinstance(results, torch.Tensor) else results
-    return all(result is None or has_cpu_kernels(result.device) for result in results)
+    devices = {result.device for result in results if result is not None}
+    if any(device.type == "cuda" for device in devices):
+        return func not in _RIGHT_ON_A_GPU
+    return all(map(has_cpu_kernels, devices))
