@@ -5,7 +5,6 @@
 #include "fake_cuda/constants.h"
 #include "fake_cuda/guard.h"
 #include "fake_cuda/hooks.h"
-#include "fake_cuda/recurrent.h"
 
 namespace lowtide::fake_cuda {
 
@@ -19,7 +18,6 @@ void install(Capability capability, bool is_amd) {
   }
   install_guard();
   install_attention(capability, is_amd);
-  install_recurrent();
   install_constants();
 }
 

@@ -2,9 +2,9 @@
 
 PyTorch replaces interpolation by Python code of indexing and arithmetic when it traces. That suits
 a compiler that fuses it again. Run op by op it takes other roundings than the kernel and holds
-many times the memory. Its Python code of recurrent layers leaves out the dropout between them. Its
-dropout rounds or draws otherwise (dropout.py). Nor does it lay all results out as the kernels do
-(kernel_layouts.py).
+many times the memory. Its Python code of recurrent layers leaves out the dropout between them
+(recurrent.py). Its dropout rounds or draws otherwise (dropout.py). Nor does it lay all results out
+as the kernels do (kernel_layouts.py).
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import contextlib
 import torch
 
 from ..common.one_trace import ONE_TRACE_AT_A_TIME
+from . import recurrent
 from .dropout import alpha_dropout, alpha_dropout_, dropout
 from .kernel_layouts import kernel_layouts
 
@@ -26,26 +27,6 @@ _REPLACED = tuple(getattr(torch.ops.aten, name) for name in (
     "alpha_dropout", "alpha_dropout_", "dropout", "rrelu", "gru", "lstm", "rnn_tanh", "rnn_relu"))
 
 
-def _lstm(*args):
-    """By its cells: oneDNN's layer, which eager PyTorch runs, keeps a workspace for its gradient
-    whose size it tells nobody before."""
-    with _without_onednn():
-        return torch.ops.aten.lstm.input._op_dk(
-            torch._C.DispatchKey.CompositeImplicitAutograd, *args)
-
-
-@contextlib.contextmanager
-def _without_onednn():
-    """As ``torch.backends.mkldnn.flags``, which sets TF32 too: where PyTorch was built without
-    Intel's GPUs it warns of that."""
-    before = torch.backends.mkldnn.enabled
-    torch._C._set_mkldnn_enabled(False)
-    try:
-        yield
-    finally:
-        torch._C._set_mkldnn_enabled(before)
-
-
 def _rrelu(input, *args, **named):
     """Of a contiguous input: its result is contiguous in eager PyTorch, whatever the input is, and
     that of the op which is traced lies as the input does."""
@@ -54,7 +35,7 @@ def _rrelu(input, *args, **named):
 
 
 #: What is traced in place of the C++ code of an op.
-_OURS = {torch.ops.aten.lstm.input: _lstm, torch.ops.aten.dropout.default: dropout,
+_OURS = {**recurrent.LAYERS, torch.ops.aten.dropout.default: dropout,
          torch.ops.aten.alpha_dropout.default: alpha_dropout,
          torch.ops.aten.alpha_dropout_.default: alpha_dropout_,
          torch.ops.aten.rrelu.default: _rrelu}
@@ -75,6 +56,7 @@ def eager_kernels():
 def _ours_in_place():
     removed = [(op, key, op.py_kernels.pop(key)) for op in _overloads() for key in _KEYS
                if key in op.py_kernels]
+    recurrent.tell_shapes_of_gru_cells()
     for op, kernel in _OURS.items():
         op.py_kernels.update(dict.fromkeys(_KEYS, kernel))
     for op, key in _OF_BACKENDS.items():
