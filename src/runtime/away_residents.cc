@@ -3,6 +3,7 @@
 #include <c10/core/Allocator.h>
 #include <c10/core/DeviceGuard.h>
 #include <fmt/format.h>
+#include <torch/headeronly/version.h>
 
 #include <algorithm>
 #include <cstddef>
@@ -38,6 +39,15 @@ void require_own_memory(const AwayResidents::Resident& resident) {
                   "it (parameter.data = parameter.data.clone()), or leave parameters=True of "
                   "lowtide.Offload out",
                   resident.name));
+}
+
+template <typename Storage>
+constexpr bool kCanBeHereAgain =
+    requires(Storage& storage) { storage.clear_data_ptr_access_error_msg_(); };
+
+template <typename Storage>
+void say_here_again(Storage& storage) {
+  if constexpr (kCanBeHereAgain<Storage>) storage.clear_data_ptr_access_error_msg_();
 }
 
 void say_why_not_here(c10::StorageImpl& storage, std::string why) {
@@ -79,6 +89,14 @@ std::span<std::byte> bytes_in(const c10::DataPtr& memory, const c10::Storage& st
 }
 
 }  // namespace
+
+AwayResidents::AwayResidents(std::shared_ptr<slower::Store> store) : store_(std::move(store)) {
+  if (!kCanBeHereAgain<c10::StorageImpl>) {
+    throw InputError(fmt::format("parameters cannot move to slower memory with LibTorch {}: leave "
+                                 "parameters=True of lowtide.Offload out, or use 2.13 or newer",
+                                 TORCH_VERSION));
+  }
+}
 
 void AwayResidents::send(const std::vector<Resident>& residents) {
   const std::lock_guard lock(mutex_);
@@ -149,7 +167,7 @@ void AwayResidents::bring_back() {
 void AwayResidents::come_back(const Away& away, slower::Ticket copy, c10::DataPtr& memory) {
   store_->wait(copy);
   c10::StorageImpl& storage = *away.storage.unsafeGetStorageImpl();
-  storage.clear_data_ptr_access_error_msg_();
+  say_here_again(storage);
   storage.set_data_ptr_noswap(std::move(memory));
   bytes_ -= static_cast<Bytes>(storage.nbytes());
 }

@@ -19,7 +19,9 @@ namespace lowtide::runtime {
 /// The store must have the bytes until they are back. Functions may be called from any thread.
 class AwayResidents {
  public:
-  explicit AwayResidents(std::shared_ptr<slower::Store> store) : store_(std::move(store)) {}
+  /// Throws InputError where this LibTorch cannot: before 2.13, a storage that says why it has no
+  /// bytes says so for ever.
+  explicit AwayResidents(std::shared_ptr<slower::Store> store);
   /// Precondition: none is away, or the tensors are not used any more.
   ~AwayResidents() = default;
   AwayResidents(const AwayResidents&) = delete;
