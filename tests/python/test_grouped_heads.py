@@ -1,10 +1,12 @@
 """Hugging Face models whose heads share keys, with the masks that eager PyTorch would choose."""
 
 import copy
+import importlib
 
 import lowtide
 import pytest
 import torch
+from lowtide.pytorch.dynamo import transformers_masks
 from lowtide.pytorch.wrap import session_of
 
 transformers = pytest.importorskip("transformers")
@@ -65,3 +67,14 @@ def test_masks_of_one_kind_share_a_plan():
         for batch in ("nothing masked", "padded"):
             gradients(wrapped, BATCHES[batch]())
     assert len(session_of(wrapped).regions) == 2
+
+
+def test_without_a_padding_mask_a_trace_answers_as_a_call(monkeypatch):
+    """Transformers 5.17 and before asks whether there is a trace, and keeps all masks in it."""
+    importlib.import_module("transformers.masking_utils")
+    replaced = {name: function for name, _, function in transformers_masks._replacements()}
+    monkeypatch.setattr(torch.compiler, "is_compiling", lambda: True)
+    assert replaced["is_tracing"](None)
+    with transformers_masks.known_masks(lambda input_ids: None, (torch.zeros(1, 2),), {}):
+        assert not replaced["is_tracing"](None)
+        assert replaced["is_tracing"](torch.zeros(1))

@@ -98,7 +98,7 @@ def _replacements() -> list[tuple[str, Callable, Callable]]:
     masks = sys.modules.get("transformers.masking_utils")
     wrappers = {"find_packed_sequence_indices": _packed, "_ignore_causal_mask_sdpa": _ignoring,
                 "_ignore_bidirectional_mask_sdpa": _ignoring,
-                "is_torchdynamo_exporting": _exporting}
+                "is_torchdynamo_exporting": _exporting, "is_tracing": _tracing}
     return [(name, getattr(masks, name), wrap(_copy(getattr(masks, name))))
             for name, wrap in wrappers.items() if hasattr(masks, name)]  # of a version that has it
 
@@ -138,6 +138,17 @@ def _exporting(plain: Callable) -> Callable:
         return not _CALL.is_known and plain()
 
     return is_torchdynamo_exporting
+
+
+def _tracing(plain: Callable) -> Callable:
+    """Older versions of transformers ask so about a padding mask, and then keep all masks. Without
+    a padding mask a trace sees all that the call without one sees."""
+    def is_tracing(tensor=None):
+        if tensor is None and _CALL.is_known:
+            return False
+        return plain(tensor)
+
+    return is_tracing
 
 
 def _copy(function: Callable) -> Callable:
