@@ -7,6 +7,7 @@ peak and its times are of steps after the first, which compiles or plans.
 
 import argparse
 import contextlib
+import functools
 import importlib
 import json
 import os
@@ -17,7 +18,7 @@ import devices
 import torch
 import verdict
 
-from tools import NotApplicable
+from tools import OURS, NotApplicable
 
 SEED = 1
 
@@ -29,7 +30,7 @@ def train_step(loss, optimizer):
     optimizer.zero_grad(set_to_none=True)
 
 
-def first_step(case, loss, optimizer, reference_path):
+def first_step(case, loss, optimizer, reference_path, autocast):
     """What the first step's results are worth beside eager's, which are written where missing."""
     def same_draws():
         torch.manual_seed(SEED)
@@ -41,7 +42,7 @@ def first_step(case, loss, optimizer, reference_path):
     del value
     optimizer.zero_grad(set_to_none=True)
     if not reference_path.exists():
-        torch.save((outcome, verdict.rounding_of(case, outcome, SEED)), reference_path)
+        torch.save((outcome, verdict.rounding_of(case, autocast)), reference_path)
     reference, rounding = torch.load(reference_path, weights_only=False)
     gradients, error = verdict.judge_gradients(case, same_draws, outcome, reference, rounding)
     return {"gradients": gradients, "gradient_error": error, "rounding": rounding,
@@ -72,18 +73,19 @@ def measure(arguments, device):
     case = models.build(arguments.model, device.name, **json.loads(arguments.sizes))
     optimizer = models.optimizer_of(case)
     base = device.counter.now()
+    chosen_autocast = functools.partial(autocast, arguments, device)
     begin = time.perf_counter()
     try:
-        with autocast(arguments, device):
-            prepared = tool.prepare(case, optimizer, arguments.setting)
+        with chosen_autocast():
+            prepared = tool.prepare(case, optimizer, arguments.setting, **planning(arguments))
     except NotApplicable as reason:
         return {"not_applicable": str(reason)}
 
     def loss():
-        with autocast(arguments, device):
+        with chosen_autocast():
             return prepared()
 
-    results = first_step(case, loss, optimizer, arguments.reference)
+    results = first_step(case, loss, optimizer, arguments.reference, chosen_autocast)
     setup = time.perf_counter() - begin
     held = device.counter.now() - base
     peak, cpu, wall = timed_steps(device, loss, optimizer, arguments.steps)
@@ -91,6 +93,13 @@ def measure(arguments, device):
             "peak_above_bytes": peak - base, "peak_total_bytes": peak, "step_cpu_s": cpu,
             "step_wall_s": wall, "setup_s": setup, "device": devices.described(device.name),
             **results, **getattr(prepared, "planned", {})}
+
+
+def planning(arguments):
+    """Of a tool of ours."""
+    if arguments.tool not in OURS or arguments.planning_seconds is None:
+        return {}
+    return {"time_limit": arguments.planning_seconds}
 
 
 def autocast(arguments, device):
@@ -117,6 +126,7 @@ def main():
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--autocast", default="", help="a dtype, such as bfloat16")
     parser.add_argument("--deterministic", action="store_true")
+    parser.add_argument("--planning-seconds", type=float, help="of a plan, at most")
     parser.add_argument("--reference", type=pathlib.Path, required=True,
                         help="eager's first step: read, or written where it is missing")
     arguments = parser.parse_args()

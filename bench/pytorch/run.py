@@ -78,6 +78,7 @@ class Bench:
                    "--setting", job.setting, "--sizes", json.dumps(self._sizes(job.model)),
                    "--device", self.arguments.device, "--autocast", self.arguments.autocast,
                    *["--deterministic"][:self.arguments.deterministic],
+                   *self.arguments.planning,
                    "--steps", str(self.arguments.steps),
                    "--threads", str(self.arguments.threads),
                    "--reference", self.folder / f"{job.model}.pt"]
@@ -181,12 +182,15 @@ def parse_arguments():
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--steps", type=int, default=2, help="per process, after one that warms up")
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--planning-seconds", type=float, help="of each plan of ours, at most")
     parser.add_argument("--sizes", default="{}",
                         help='other sizes for all models, such as {"batch": 2}')
     parser.add_argument("--name", help="of the CSV in bench/results")
     arguments = parser.parse_args()
     usual = ON_CPU if arguments.device == "cpu" else ON_ACCELERATOR
     arguments.models = arguments.models.split(",") if arguments.models else list(usual)
+    seconds = arguments.planning_seconds
+    arguments.planning = [] if seconds is None else ["--planning-seconds", str(seconds)]
     if arguments.name is None:
         arguments.name = "pytorch" if arguments.device == "cpu" else f"pytorch-{arguments.device}"
     return arguments

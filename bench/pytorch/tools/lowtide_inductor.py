@@ -6,6 +6,6 @@ import torch._inductor.config
 from . import lowtide
 
 
-def prepare(case, optimizer, setting):
+def prepare(case, optimizer, setting, **options):
     torch._inductor.config.compile_threads = 1
-    return lowtide.prepare(case, optimizer, setting, mode="inductor")
+    return lowtide.prepare(case, optimizer, setting, mode="inductor", **options)
