@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "device/device.h"
+#include "device/present_gpu.h"
 #include "simulated/backend.h"
 #include "simulated/simulated_device.h"
 #include "simulated/state.h"
@@ -31,7 +32,7 @@ inline at::Generator default_generator(const ComputeDevice& device) {
 
 inline std::vector<std::string> device_types() {
   std::vector<std::string> types = {"cpu", "simulated"};
-  if (at::hasCUDA()) types.emplace_back("cuda");
+  if (has_gpu()) types.emplace_back("cuda");
   return types;
 }
 

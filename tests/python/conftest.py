@@ -10,11 +10,18 @@ from on_device import DEVICE
 def pytest_configure():
     if DEVICE == "cpu":
         return
+    if DEVICE.startswith("cuda"):
+        # Two eager runs give the same bits only so.
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     import torch
     if DEVICE == "simulated":
         from lowtide.pytorch import simulated
 
         simulated.install(4 << 30)
+    if DEVICE.startswith("cuda"):
+        torch.use_deterministic_algorithms(True, warn_only=True)
+        torch.utils.deterministic.fill_uninitialized_memory = False
+        torch.backends.cudnn.allow_tf32 = False  # cuDNN's recurrent layers are compared by rounding
     torch.set_default_device(DEVICE)
 
 

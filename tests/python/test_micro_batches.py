@@ -35,7 +35,7 @@ def batch(seed, rows, time):
     """Labels of which each row counts another number, some none at all."""
     draw = random.Random(seed)
     generator = torch.Generator().manual_seed(seed)
-    tokens, labels = torch.randint(0, WORDS, (2, rows, time), generator=generator)
+    tokens, labels = torch.randint(0, WORDS, (2, rows, time), generator=generator, device="cpu")
     for row in range(rows):
         labels[row, draw.choice([0, 0, 1, draw.randrange(time + 1), time]):] = -100
     labels[draw.randrange(rows), 0] = 3  # one counts at least

@@ -6,6 +6,7 @@ import lowtide
 import pytest
 import torch
 from lowtide.pytorch.wrap import session_of
+from on_device import seeded
 from torch import nn
 from torch_memory import profiled
 from wrap_cases import same
@@ -35,7 +36,7 @@ def careful():
 
 
 def step_of(model):
-    x = torch.randn(64, 16, generator=torch.Generator().manual_seed(1))
+    x = torch.randn(64, 16, generator=seeded(1))
 
     def step():
         model.zero_grad()

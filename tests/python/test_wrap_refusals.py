@@ -35,7 +35,7 @@ def test_a_budget_that_cannot_be_met_leaves_the_model():
     with pytest.raises(lowtide.InfeasibleError, match="smallest budget"):
         lowtide.wrap(model, inputs, budget=1000, time_limit=0.3)
     with pytest.raises(lowtide.InfeasibleError, match="No plan of any kind"):
-        lowtide.wrap(model, inputs, budget="50%", time_limit=0.3)
+        lowtide.wrap(model, inputs, budget="30%", time_limit=0.3)
     assert type(model) is Convolutions
     assert same(train(model, IMAGES), train(built(Convolutions), IMAGES))
 

@@ -290,7 +290,7 @@ std::vector<Plan> moving(const Graph& graph) {
   const Bytes residents = graph.resident_bytes();
   const Bytes beside = keep_all_reference(graph).peak_bytes - residents;
   std::vector<Plan> plans;
-  for (int percent = 95; percent >= 40; percent -= 5) {
+  for (int percent = 99; percent >= 40; percent -= 4) {
     Control control = Control::by_work(0.1);
     auto planned = offload::plan_with(graph, residents + beside * percent / 100, {},
                                       offload::Ways::move, control);

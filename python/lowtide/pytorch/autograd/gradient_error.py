@@ -84,7 +84,8 @@ def _tangents(region: Region) -> list[torch.Tensor]:
     values = [node.meta["val"] for node in placeholders(region.captured.joint, "tangents")]
     return [torch.empty_strided(value.shape, value.stride(), dtype=value.dtype,
                                 device=value.device).copy_(
-            torch.randn(value.shape, generator=generator) if value.dim() else torch.ones(()))
+            torch.randn(value.shape, generator=generator, device="cpu") if value.dim()
+            else torch.ones((), device="cpu"))
             for value in values]
 
 
