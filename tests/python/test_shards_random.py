@@ -1,5 +1,7 @@
 """Random models, shardings, optimizers, budgets and loops on several ranks."""
 
+import dataclasses
+
 import pytest
 import torch
 from on_ranks import Ranks
@@ -50,7 +52,7 @@ def require_close(trained, losses, parameters, case):
         torch.testing.assert_close(trained.parameters[name], parameter, **tolerances)
 
 
-@pytest.mark.parametrize("number, seed", sweep(CASES, usual=[(2, 14), (2, 15), (3, 20)]))
+@pytest.mark.parametrize("number, seed", sweep(CASES, usual=[(2, 14), (2, 15), (3, 23)]))
 def test_ranks_train_as_ddp_does_within_the_budget(ranks, number, seed):
     case = drawn(seed)
     expected = ranks[number].run(of_ddp, case)
@@ -59,6 +61,24 @@ def test_ranks_train_as_ddp_does_within_the_budget(ranks, number, seed):
         for trained in (first, second):
             assert (trained.over, trained.said) == ([], [])
             require_close(trained, losses, parameters, case)
+        assert first.losses == second.losses
+        for name, parameter in first.parameters.items():
+            assert torch.equal(parameter, second.parameters[name])
+
+
+#: By two ranks, whose sums have one order however many gradients go together.
+BUCKETS = [(seed, bucket_bytes, packed_bytes) for seed in range(40, 52)
+           for bucket_bytes in (1 << 14, 1 << 24) for packed_bytes in (0, 1 << 24)]
+
+
+@pytest.mark.parametrize("seed, bucket_bytes, packed_bytes",
+                         sweep(BUCKETS, usual=[(44, 1 << 24, 1 << 24)]))
+def test_tensors_that_go_together_are_the_same_bits(ranks, seed, bucket_bytes, packed_bytes):
+    case = dataclasses.replace(drawn(seed), bucket_bytes=bucket_bytes, packed_bytes=packed_bytes)
+    single = dataclasses.replace(case, bucket_bytes=0, packed_bytes=0)
+    for (first, _), (second, _) in zip(trained_within(ranks[2], case, 2),
+                                       trained_within(ranks[2], single, 2)):
+        assert first.over == second.over == []
         assert first.losses == second.losses
         for name, parameter in first.parameters.items():
             assert torch.equal(parameter, second.parameters[name])
