@@ -39,8 +39,8 @@ _SMALLEST = re.compile(r"smallest budget that does is .*? \((\d+) bytes\)")
 @dataclasses.dataclass(frozen=True)
 class Drawn:
     """``share``: of the range of budgets between the least and all that a step can use, and those
-    of the changes of the budget. ``bucket_bytes``, ``packed_bytes``: of the layout, or None, where
-    it is chosen."""
+    of the changes of the budget. ``bucket_bytes``, ``coalesced_bytes``: of the layout, or None,
+    where it is chosen."""
 
     seed: int
     model: str
@@ -60,7 +60,7 @@ class Drawn:
     share: float
     shares: tuple[float, ...]
     bucket_bytes: int | None
-    packed_bytes: int
+    coalesced_bytes: int
 
 
 def drawn(seed):
@@ -242,7 +242,7 @@ def layout_of(case):
             return usual
         return [dataclasses.replace(usual[-1], bucket_bytes=case.bucket_bytes,
                                     exchange_bytes=2 * case.bucket_bytes,
-                                    packed_bytes=case.packed_bytes)]
+                                    coalesced_bytes=case.coalesced_bytes)]
 
     return mock.patch.object(on_ranks, "candidates", with_buckets)
 

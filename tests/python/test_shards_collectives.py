@@ -27,8 +27,8 @@ def collectives(rank, ranks):
     starts = {"gather": lambda: _ops.gather_start(tensors, group),
               "scatter": lambda: _ops.scatter_start(tensors, group),
               "exchange": lambda: _ops.exchange_start(tensors, group),
-              "packed gather": lambda: _ops.packed_gather_start(tensors, group),
-              "packed exchange": lambda: _ops.packed_exchange_start(tensors, group),
+              "coalesced gather": lambda: _ops.coalesced_gather_start(tensors, group),
+              "coalesced exchange": lambda: _ops.coalesced_exchange_start(tensors, group),
               "scatter of one": lambda: _ops.scatter_start(tensors[:1], group),
               "reduce": lambda: _ops.reduce_start(tensors, group),
               "reduce of one": lambda: _ops.reduce_start(tensors[:1], group)}
@@ -36,8 +36,9 @@ def collectives(rank, ranks):
     waits = {"gather": _ops.gather_wait, "reduce": _ops.reduce_wait,
              "scatter": lambda pending: _ops.scatter_wait(pending, group),
              "exchange": lambda pending: _ops.exchange_wait(pending, tensors, group),
-             "packed gather": lambda pending: _ops.packed_gather_wait(pending, elements, group),
-             "packed exchange": lambda pending: _ops.packed_exchange_wait(pending, group)}
+             "coalesced gather": lambda pending: _ops.coalesced_gather_wait(
+                 pending, elements, group),
+             "coalesced exchange": lambda pending: _ops.coalesced_exchange_wait(pending, group)}
     found = {}
     for name, start in starts.items():
         _runtime.reset_peaks()
@@ -68,11 +69,11 @@ def messages(rank, ranks):
     for name, start, wait in (("gather", _ops.gather_start, _ops.gather_wait),
                               ("exchange", _ops.exchange_start,
                                lambda pending: _ops.exchange_wait(pending, tensors, group.key)),
-                              ("packed gather", _ops.packed_gather_start,
-                               lambda pending: _ops.packed_gather_wait(
+                              ("coalesced gather", _ops.coalesced_gather_start,
+                               lambda pending: _ops.coalesced_gather_wait(
                                    pending, [tensor.numel() for tensor in tensors], group.key)),
-                              ("packed exchange", _ops.packed_exchange_start,
-                               lambda pending: _ops.packed_exchange_wait(pending, group.key)),
+                              ("coalesced exchange", _ops.coalesced_exchange_start,
+                               lambda pending: _ops.coalesced_exchange_wait(pending, group.key)),
                               ("reduce", _ops.reduce_start, _ops.reduce_wait)):
         counted = group.data = Counted(group.data)
         wait(start(tensors, group.key))
@@ -87,9 +88,9 @@ def test_each_rank_sends_others_what_they_lack_and_no_more():
     finally:
         processes.close()
     swapped = {"send": 4, "recv": 4}  # of two tensors, with two others
-    packed = {"send": 2, "recv": 2}
-    assert results == 3 * [{"gather": swapped, "exchange": swapped, "packed gather": packed,
-                            "packed exchange": packed, "reduce": {"allreduce": 1}}]
+    coalesced = {"send": 2, "recv": 2}
+    assert results == 3 * [{"gather": swapped, "exchange": swapped, "coalesced gather": coalesced,
+                            "coalesced exchange": coalesced, "reduce": {"allreduce": 1}}]
 
 
 @pytest.mark.parametrize("ranks", [2, 3])
@@ -104,8 +105,8 @@ def test_collectives_compute_and_take_nothing_behind(ranks):
     for rank, found in enumerate(results):
         whole = torch.cat([torch.cat(of_ranks).flatten() for of_ranks in tensors])
         assert torch.equal(found["gather"][0], whole)
-        assert torch.equal(found["packed gather"][0], whole)
-        assert torch.equal(found["packed exchange"][0], found["exchange"][0])
+        assert torch.equal(found["coalesced gather"][0], whole)
+        assert torch.equal(found["coalesced exchange"][0], found["exchange"][0])
         own = [mean.chunk(ranks)[rank].flatten() for mean in means]
         torch.testing.assert_close(found["scatter"][0], torch.cat(own))
         torch.testing.assert_close(found["exchange"][0], torch.cat(own))

@@ -41,27 +41,28 @@ def test_a_line_is_found_from_three_points(line):
         assert getattr(found, name) == pytest.approx(getattr(line, name), abs=1e-12)
 
 
-def packed_by(message, copied, packed_message=0.0):
-    """The bytes up to which tensors are packed, where a message takes processors so long, and a
+def coalesced_by(message, copied, coalesced_message=0.0):
+    """The bytes up to which tensors are coalesced, where a message takes processors so long, and a
     byte so long to copy."""
     def times(of_message, of_byte):
         messages = measured_costs._SEVERAL - 1
         further_bytes = measured_costs._MANY_BYTES - measured_costs._FEW_BYTES
         return 1e-3, 1e-3 + messages * of_message, 2e-3 + further_bytes * of_byte
 
-    return measured_costs._packed_bytes({
+    return measured_costs._coalesced_bytes({
         (name, place, True): measured_costs._Times(1.0, 0.25 * taken, 0.75 * taken)
-        for plain, packed in measured_costs._PACKED.items()
-        for name, found in ((plain, times(message, 0.0)), (packed, times(packed_message, copied)))
+        for apart, together in measured_costs._COALESCED.items()
+        for name, found in ((apart, times(message, 0.0)),
+                            (together, times(coalesced_message, copied)))
         for place, taken in enumerate(found)})
 
 
-def test_what_takes_longer_to_copy_than_to_send_is_not_packed():
-    assert packed_by(1e-4, 1e-9) == pytest.approx(100_000, rel=1e-6)
-    assert packed_by(1e-4, 4e-9) == pytest.approx(25_000, rel=1e-6)
-    assert packed_by(1e-4, 1e-9, packed_message=2e-4) == 0
-    assert packed_by(1e-4, 0.0) >= 100_000_000  # a copy was too short to be seen
-    assert measured_costs._packed_bytes({}) == 0  # where tensors are never exchanged
+def test_what_takes_longer_to_copy_than_to_send_is_not_coalesced():
+    assert coalesced_by(1e-4, 1e-9) == pytest.approx(100_000, rel=1e-6)
+    assert coalesced_by(1e-4, 4e-9) == pytest.approx(25_000, rel=1e-6)
+    assert coalesced_by(1e-4, 1e-9, coalesced_message=2e-4) == 0
+    assert coalesced_by(1e-4, 0.0) >= 100_000_000  # a copy was too short to be seen
+    assert measured_costs._coalesced_bytes({}) == 0  # where tensors are never exchanged
 
 
 @pytest.mark.parametrize("ranks_per_processor, taken", [
@@ -130,7 +131,7 @@ def test_all_ranks_have_the_same_costs(two):
     assert first == second
     assert set(first.by_start) == set(WAITS)
     assert first.crowding >= 1.0 and first.meeting > 0.0 and first.per_parameter > 0.0
-    assert first.packed_bytes >= 0
+    assert first.coalesced_bytes >= 0
     for cost in first.by_start.values():
         assert cost.of(1 << 20, 2) > 0.0
         assert 0.0 <= cost.hidden(1 << 20, 2) <= cost.of(1 << 20, 2)

@@ -12,11 +12,11 @@ from lowtide import _runtime
 from lowtide.pytorch.budget.settings import Settings
 from lowtide.pytorch.dynamo.joint_trace import trace_joint
 from lowtide.pytorch.shards.collectives import (
+    COALESCED_EXCHANGE_START,
+    COALESCED_GATHER_START,
     EXCHANGE_START,
     GATHER_START,
     IN_FLIGHT,
-    PACKED_EXCHANGE_START,
-    PACKED_GATHER_START,
     WAITS,
 )
 from lowtide.pytorch.shards.costs import CollectiveCost, CollectiveCosts, LineOfBytes
@@ -39,12 +39,12 @@ def group_of(size):
         del GROUPS["stand-in"]
 
 
-def captured_for(case, ranks, sharding, bucket_bytes, fused_update=None, packed_bytes=0):
+def captured_for(case, ranks, sharding, bucket_bytes, fused_update=None, coalesced_bytes=0):
     """The graph of a step, with the costs of collectives."""
     model, batch = made(case), batches(case, 0)[0]
     layout = graph_layout(model.named_parameters(remove_duplicate=False), ranks, sharding,
                           costs_of_collectives(1.0))
-    layout = dataclasses.replace(layout, bucket_bytes=bucket_bytes, packed_bytes=packed_bytes,
+    layout = dataclasses.replace(layout, bucket_bytes=bucket_bytes, coalesced_bytes=coalesced_bytes,
                                  exchange_bytes=max(layout.exchange_bytes, 2 * bucket_bytes))
     settings = Settings(layout=layout, stash=None, fused_update=fused_update)
     found = []
@@ -142,17 +142,17 @@ def sent(graph, start):
 @pytest.mark.parametrize("case, ranks", sweep(
     [(case, ranks) for case in CASES for ranks in (2, 3)], usual=[("gpt", 3)]))
 def test_small_tensors_go_in_one_message(case, ranks):
-    """Whatever is packed, the same tensors are sent."""
+    """Whatever is coalesced, the same tensors are sent."""
     with group_of(ranks) as group:
-        apart, some, every = (captured_for(case, group, "full", 1 << 20, packed_bytes=packed)
-                              for packed in (0, 4096, 1 << 20))
-    for plain, packed in ((GATHER_START, PACKED_GATHER_START),
-                          (EXCHANGE_START, PACKED_EXCHANGE_START)):
-        assert sent(apart, packed) == sent(every, plain) == []
-        assert sent(apart, plain) == sent(every, packed) != []
-        assert sorted(sent(some, plain) + sent(some, packed)) == sent(apart, plain)
-    parts = sent(some, PACKED_GATHER_START)
-    assert 0 < len(parts) < len(sent(every, PACKED_GATHER_START))
+        apart, some, every = (captured_for(case, group, "full", 1 << 20, coalesced_bytes=coalesced)
+                              for coalesced in (0, 4096, 1 << 20))
+    for plain, coalesced in ((GATHER_START, COALESCED_GATHER_START),
+                          (EXCHANGE_START, COALESCED_EXCHANGE_START)):
+        assert sent(apart, coalesced) == sent(every, plain) == []
+        assert sent(apart, plain) == sent(every, coalesced) != []
+        assert sorted(sent(some, plain) + sent(some, coalesced)) == sent(apart, plain)
+    parts = sent(some, COALESCED_GATHER_START)
+    assert 0 < len(parts) < len(sent(every, COALESCED_GATHER_START))
     assert max(parts) < min(sent(some, GATHER_START))
 
 

@@ -65,7 +65,7 @@ def _wrapped_on(group: Group, model: torch.nn.Module, example_inputs: object, se
         assert sharding is not None, "is chosen by plans for example inputs"
         layouts = [graph_layout(named, group, sharding, costs)]
     else:
-        layouts = candidates(named, group, sharding, costs, settings.packing)
+        layouts = candidates(named, group, sharding, costs, settings.coalesce)
     part = min(_PART_FOR_A_TRIAL, _PART_FOR_ALL / len(layouts))
     choice = _LayoutChoice(model, example_inputs, settings, group, wrapped, part)
     chosen = layouts[0] if example_inputs is None else choice.fastest(layouts)
@@ -160,7 +160,7 @@ def planned_as_it_is(model: torch.nn.Module, example_inputs: object, settings: S
     InfeasibleError where no plan fits."""
     settings.say(f"planning with {len(layout.shards)} parameters in shards, and up to "
                  f"{layout.bucket_bytes} bytes in one collective, in one message of tensors up to "
-                 f"{layout.packed_bytes} bytes")
+                 f"{layout.coalesced_bytes} bytes")
     counted = counted_parameters(model, layout)
     settings = dataclasses.replace(settings, layout=layout, when_infeasible="error",
                                    optimizer=_with_parameters(settings.optimizer, counted))

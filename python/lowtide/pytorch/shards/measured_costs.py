@@ -14,12 +14,13 @@ from typing import Any
 
 import torch
 
+from . import coalesced
 from .collectives import (
+    COALESCED_EXCHANGE_START,
+    COALESCED_GATHER_START,
     EXCHANGE_START,
     GATHER_START,
     IN_FLIGHT,
-    PACKED_EXCHANGE_START,
-    PACKED_GATHER_START,
     REDUCE_START,
     SCATTER_START,
     can_exchange,
@@ -85,9 +86,9 @@ _COLLECTIVES = {
     GATHER_START: _Collective(
         lambda tensors, group: _ops.gather_start(_shards(tensors, group), group.key),
         lambda pending, tensors, group: _ops.gather_wait(pending)),
-    PACKED_GATHER_START: _Collective(
-        lambda tensors, group: _ops.packed_gather_start(_shards(tensors, group), group.key),
-        lambda pending, tensors, group: _ops.packed_gather_wait(
+    COALESCED_GATHER_START: _Collective(
+        lambda tensors, group: coalesced.gather_start(_shards(tensors, group), group.key),
+        lambda pending, tensors, group: coalesced.gather_wait(
             pending, [tensor.numel() // group.size for tensor in tensors], group.key)),
     REDUCE_START: _Collective(
         lambda tensors, group: _ops.reduce_start(tensors, group.key),
@@ -98,12 +99,12 @@ _COLLECTIVES = {
     EXCHANGE_START: _Collective(
         lambda tensors, group: _ops.exchange_start(tensors, group.key),
         lambda pending, tensors, group: _ops.exchange_wait(pending, tensors, group.key)),
-    PACKED_EXCHANGE_START: _Collective(
-        lambda tensors, group: _ops.packed_exchange_start(tensors, group.key),
-        lambda pending, tensors, group: _ops.packed_exchange_wait(pending, group.key))}
+    COALESCED_EXCHANGE_START: _Collective(
+        lambda tensors, group: coalesced.exchange_start(tensors, group.key),
+        lambda pending, tensors, group: coalesced.exchange_wait(pending, group.key))}
 
-#: By the collective of a message for each tensor, the one that packs them.
-_PACKED = {GATHER_START: PACKED_GATHER_START, EXCHANGE_START: PACKED_EXCHANGE_START}
+#: By the collective of a message for each tensor, the one that coalesces them.
+_COALESCED = {GATHER_START: COALESCED_GATHER_START, EXCHANGE_START: COALESCED_EXCHANGE_START}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -154,11 +155,12 @@ class _Trials:
         by_start = {name: self._cost_of(name, times, in_step - meeting) for name in self._names()}
         return CollectiveCosts(by_start, crowding, in_step,
                                crowding * small["parameter"].wall / _PARAMETERS,
-                               _packed_bytes(times))
+                               _coalesced_bytes(times))
 
     def _names(self) -> list[str]:
         return [name for name in _COLLECTIVES
-                if name not in (EXCHANGE_START, PACKED_EXCHANGE_START) or can_exchange(self._group)]
+                if can_exchange(self._group)
+                or name not in (EXCHANGE_START, COALESCED_EXCHANGE_START)]
 
     def _crowding(self, alone: float, together: float, meeting: float) -> float:
         """Pieces that end with a meeting are compared without it."""
@@ -283,7 +285,7 @@ def _taken_from_ops(times: _Times, ranks_per_processor: float) -> float:
     return max(1.0, ranks_per_processor) * (times.own + without_processor * times.others)
 
 
-def _packed_bytes(times: Mapping[_Key, _Times]) -> int:
+def _coalesced_bytes(times: Mapping[_Key, _Times]) -> int:
     """Of a tensor that takes as long to copy into and out of a message of several as a message of
     its own does. Of the processors' time, which other programs disturb the least."""
     few, several, many = range(len(_POINTS))
@@ -292,13 +294,13 @@ def _packed_bytes(times: Mapping[_Key, _Times]) -> int:
         taken, least = times[name, place, True], times[name, few, True]
         return taken.own + taken.others - least.own - least.others
 
-    def most(plain: str, packed: str) -> float:
-        message = (added(plain, several) - added(packed, several)) / (_SEVERAL - 1)
-        byte = (added(packed, many) - added(plain, many)) / (_MANY_BYTES - _FEW_BYTES)
+    def most(apart: str, together: str) -> float:
+        message = (added(apart, several) - added(together, several)) / (_SEVERAL - 1)
+        byte = (added(together, many) - added(apart, many)) / (_MANY_BYTES - _FEW_BYTES)
         return max(0.0, message) / max(_LEAST_PER_BYTE, byte)
 
-    return min((int(most(plain, packed)) for plain, packed in _PACKED.items()
-                if (plain, few, True) in times), default=0)
+    return min((int(most(apart, together)) for apart, together in _COALESCED.items()
+                if (apart, few, True) in times), default=0)
 
 
 def _undisturbed(times: Sequence[int]) -> list[int]:

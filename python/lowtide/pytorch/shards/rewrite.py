@@ -13,6 +13,7 @@ from torch import fx
 from ..joint_graph.calls import Calls
 from ..joint_graph.dense import is_dense
 from ..joint_graph.primals import fake_mode_of, placeholders
+from . import coalesced
 from .layout import GraphLayout, ShardLayout
 
 _aten = torch.ops.aten
@@ -130,16 +131,16 @@ class _CollectiveWriter:
         return [node for node in made if node in gradients]
 
     def _shard_buckets(self, nodes: Sequence[fx.Node]) -> list[list[fx.Node]]:
-        """Of parameters in shards or of their gradients: those that are packed, and others."""
+        """Of parameters in shards or of their gradients: those that are coalesced, and others."""
         return _buckets(nodes, lambda node: (_type_of(node), self._is_small(node)),
                         self._layout.bucket_bytes)
 
-    def _is_packed(self, bucket: Sequence[fx.Node]) -> bool:
+    def _is_coalesced(self, bucket: Sequence[fx.Node]) -> bool:
         """Whether its tensors go in one message."""
         return len(bucket) > 1 and all(map(self._is_small, bucket))
 
     def _is_small(self, node: fx.Node) -> bool:
-        return node.meta["val"].nbytes <= self._layout.packed_bytes
+        return node.meta["val"].nbytes <= self._layout.coalesced_bytes
 
     # ---- What is written
 
@@ -173,9 +174,9 @@ class _CollectiveWriter:
         run = self._calls.instead_of(primals[0], f"{primals[0].name}_gathered")
         placeholders = [self._placeholders[primal] for primal in primals]
         group = self._layout.group
-        if self._is_packed(primals):
-            pending = run(_ops.packed_gather_start.default, placeholders, group)
-            whole = run(_ops.packed_gather_wait.default, pending,
+        if self._is_coalesced(primals):
+            pending = run(coalesced.gather_start, placeholders, group)
+            whole = run(coalesced.gather_wait, pending,
                         [one.meta["val"].numel() for one in placeholders], group)
         else:
             pending = run(_ops.gather_start.default, placeholders, group)
@@ -194,10 +195,10 @@ class _CollectiveWriter:
         gradients = [self._in_rows(parameter) for parameter in parameters]
         group = self._layout.group
         size = sum(gradient.meta["val"].nbytes for gradient in gradients)
-        if size <= self._layout.exchange_bytes and self._is_packed(
+        if size <= self._layout.exchange_bytes and self._is_coalesced(
                 [parameter.gradient for parameter in parameters]):
-            pending = _once(run(_ops.packed_exchange_start.default, gradients, group))
-            means = _once(run(_ops.packed_exchange_wait.default, pending, group))
+            pending = _once(run(coalesced.exchange_start, gradients, group))
+            means = _once(run(coalesced.exchange_wait, pending, group))
         elif size <= self._layout.exchange_bytes:
             # What is sent from there must not end and be made again meanwhile.
             pending = _once(run(_ops.exchange_start.default, list(map(_once, gradients)), group))

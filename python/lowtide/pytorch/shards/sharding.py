@@ -56,22 +56,22 @@ def graph_layout(named: Iterable[tuple[str, torch.Tensor]], group: Group, shardi
 
 
 def candidates(named: Iterable[tuple[str, torch.Tensor]], group: Group, sharding: str | None,
-               costs: CollectiveCosts, packing: bool) -> list[GraphLayout]:
+               costs: CollectiveCosts, coalesce: bool) -> list[GraphLayout]:
     """Layouts that are worth a comparison, from many bytes on each rank to few. Where no sharding
     is asked for, copies of all parameters, of the smaller half, of the smallest; of each, the usual
-    buckets and, with ``packing``, larger ones whose small tensors go in one message; of the last,
+    buckets and, with ``coalesce``, larger ones whose small tensors go in one message; of the last,
     also the largest, and collectives of one tensor each, for which the least is gathered at a time.
     Each plan decides how long gathered parameters stay, but by "gradients"."""
     names, total = _by_tensor(named)
     shares = (1.0, _HALF, _SMALL_SHARE) if sharding is None else (_copied_share(sharding),)
-    larger = [_larger(total, number, costs) for number in _FEWER_BUCKETS] if packing else []
+    larger = [_larger(total, number, costs) for number in _FEWER_BUCKETS] if coalesce else []
     compared = [(share, buckets) for share in shares for buckets in (_usual(total), *larger[:1])]
     compared += [(shares[-1], buckets) for buckets in larger[1:]]
-    if packing or sharding is None:
+    if coalesce or sharding is None:
         compared.append((shares[-1], _Buckets(0, total // _BUCKETS // 2, 0)))
     found = [_layout(names, int(share * total), buckets, group, costs, sharding == "gradients")
              for share, buckets in compared]
-    return list({(tuple(layout.shards), layout.bucket_bytes, layout.packed_bytes): layout
+    return list({(tuple(layout.shards), layout.bucket_bytes, layout.coalesced_bytes): layout
                  for layout in reversed(found)}.values())[::-1]
 
 
@@ -106,7 +106,7 @@ class _Buckets:
 
     bucket_bytes: int
     exchange_bytes: int
-    packed_bytes: int
+    coalesced_bytes: int
 
 
 def _usual(total: int) -> _Buckets:
@@ -120,7 +120,7 @@ def _larger(total: int, number: int, costs: CollectiveCosts) -> _Buckets:
     alone = costs.by_start[GATHER_START].alone
     long_bytes = _LATENCIES * alone.latency / max(alone.per_byte, _LEAST_PER_BYTE)
     size = max(total // _BUCKETS, min(total // number, int(long_bytes)))
-    return _Buckets(size, _MOST_PADDED * size, costs.packed_bytes)
+    return _Buckets(size, _MOST_PADDED * size, costs.coalesced_bytes)
 
 
 def _layout(names: Mapping[torch.Tensor, list[str]], copied_bytes: int, buckets: _Buckets,
@@ -133,8 +133,8 @@ def _layout(names: Mapping[torch.Tensor, list[str]], copied_bytes: int, buckets:
         if smaller > copied_bytes and can_be_sharded(parameter.shape, group.size):
             shards.update(dict.fromkeys(names[parameter],
                                         ShardLayout(tuple(parameter.shape), group.size)))
-            small += parameter.nbytes <= buckets.packed_bytes
+            small += parameter.nbytes <= buckets.coalesced_bytes
     return GraphLayout(group.key, shards, keeps_gathered,
                        min(_MOST_BUCKET_BYTES, buckets.bucket_bytes),
                        buckets.exchange_bytes if can_exchange(group) else 0,
-                       buckets.packed_bytes if small > 1 else 0, costs)
+                       buckets.coalesced_bytes if small > 1 else 0, costs)

@@ -7,7 +7,7 @@ import lowtide
 import pytest
 import torch
 from lowtide.pytorch import on_ranks
-from lowtide.pytorch.shards.collectives import GATHER_STARTS, PACKED_GATHER_START, WAITS
+from lowtide.pytorch.shards.collectives import COALESCED_GATHER_START, GATHER_STARTS, WAITS
 from lowtide.pytorch.shards.costs import CollectiveCost, CollectiveCosts, LineOfBytes
 from lowtide.pytorch.shards.sharding import _MOST_BUCKET_BYTES, SHARDINGS, candidates
 from lowtide.pytorch.wrap import session_of
@@ -27,41 +27,41 @@ from sweep import sweep
 pytestmark = pytest.mark.cpu_only("Gloo sends memory of the host")
 
 
-def costs_with(latency, per_byte=1e-9, packed_bytes=0):
+def costs_with(latency, per_byte=1e-9, coalesced_bytes=0):
     """Of collectives that nothing hides."""
     line = LineOfBytes(latency, per_byte, latency / 4)
     return CollectiveCosts({start: CollectiveCost(line, line) for start in WAITS},
-                           packed_bytes=packed_bytes)
+                           coalesced_bytes=coalesced_bytes)
 
 
 @pytest.mark.parametrize("seed", sweep(range(40), usual=range(5)))
-def test_what_may_be_packed_is_compared_with_what_is_not(seed):
+def test_what_may_be_coalesced_is_compared_with_what_is_not(seed):
     draw = random.Random(seed)
     named = [(f"p{place}", torch.empty(draw.randint(1, 40), draw.randint(1, 2000), device="meta"))
              for place in range(draw.randint(1, 30))]
     latency, per_byte = draw.choice((0.0, 1e-5, 1e-3)), draw.choice((0.0, 1e-9, 1e-8))
     costs = costs_with(latency, per_byte, draw.choice((0, 10_000, 10**9)))
     for sharding in SHARDINGS:
-        apart, packed = (candidates(named, StandInGroup(2), sharding, costs, packing)
-                         for packing in (False, True))
-        assert apart[0] == packed[0]  # a budget that is a share means the same
-        assert all(layout in packed for layout in apart)
-        assert all(layout.packed_bytes == 0 for layout in apart)
+        apart, coalesced = (candidates(named, StandInGroup(2), sharding, costs, coalesce)
+                         for coalesce in (False, True))
+        assert apart[0] == coalesced[0]  # a budget that is a share means the same
+        assert all(layout in coalesced for layout in apart)
+        assert all(layout.coalesced_bytes == 0 for layout in apart)
         usual = max(layout.bucket_bytes for layout in apart)
-        for layout in packed:
+        for layout in coalesced:
             assert layout.bucket_bytes <= _MOST_BUCKET_BYTES
             # What is sent in ten times the latency is not put together with more.
             assert layout.bucket_bytes <= usual or layout.bucket_bytes * per_byte <= 10 * latency
-            assert layout.packed_bytes == 0 or sum(
-                tensor.nbytes <= layout.packed_bytes for name, tensor in named
+            assert layout.coalesced_bytes == 0 or sum(
+                tensor.nbytes <= layout.coalesced_bytes for name, tensor in named
                 if name in layout.shards) > 1
 
 
-def trained_by(rank, ranks, costs, packing, budget):
+def trained_by(rank, ranks, costs, coalesce, budget):
     """Losses, what the model and its optimizer hold, ops by type, predicted seconds."""
     with mock.patch.object(on_ranks, "costs_of", lambda group, device: costs):
         model, optimizer = wrapped("gpt", rank, ranks, sharding="full", budget=budget,
-                                   packing=packing)
+                                   coalesce=coalesce)
     losses = trained(model, optimizer, batches("gpt", rank))
     held = {f"{place}.{name}": whole(value)
             for place, state in optimizer.state_dict()["state"].items()
@@ -70,10 +70,10 @@ def trained_by(rank, ranks, costs, packing, budget):
         model).figures.predicted().seconds, lowtide.memory(model).planned_peak
 
 
-def least_budget(rank, ranks, costs, packing):
+def least_budget(rank, ranks, costs, coalesce):
     with (mock.patch.object(on_ranks, "costs_of", lambda group, device: costs),
           pytest.raises(lowtide.InfeasibleError) as refused):
-        wrapped("gpt", rank, ranks, sharding="full", budget=1000, packing=packing)
+        wrapped("gpt", rank, ranks, sharding="full", budget=1000, coalesce=coalesce)
     return refused.value.smallest_budget
 
 
@@ -82,34 +82,35 @@ def gathers(types):
 
 
 @pytest.mark.parametrize("share", sweep([None, 1.0, 1.2, 2.0], usual=[None]))
-def test_packing_is_faster_and_nothing_else(two, share):
+def test_coalescing_is_faster_and_nothing_else(two, share):
     """The longer a message takes, the more go together, as far as the budget has room."""
-    costs = costs_with(1e-2, packed_bytes=1 << 20)
+    costs = costs_with(1e-2, coalesced_bytes=1 << 20)
     budget = None if share is None else int(
         share * max(two.run(least_budget, 2, costs, False)))
-    for packed, apart in zip(two.run(trained_by, 2, costs, True, budget),
+    for coalesced, apart in zip(two.run(trained_by, 2, costs, True, budget),
                              two.run(trained_by, 2, costs, False, budget)):
-        assert packed[0] == apart[0]
-        assert packed[1].keys() == apart[1].keys()
-        assert all(torch.equal(value, apart[1][name]) for name, value in packed[1].items())
-        assert packed[3] <= apart[3] * (1 + 1e-9)
-        assert PACKED_GATHER_START not in apart[2]
+        assert coalesced[0] == apart[0]
+        assert coalesced[1].keys() == apart[1].keys()
+        assert all(torch.equal(value, apart[1][name]) for name, value in coalesced[1].items())
+        assert coalesced[3] <= apart[3] * (1 + 1e-9)
+        assert COALESCED_GATHER_START not in apart[2]
         if budget is None:
-            assert PACKED_GATHER_START in packed[2] and gathers(packed[2]) < gathers(apart[2])
+            assert COALESCED_GATHER_START in coalesced[2]
+            assert gathers(coalesced[2]) < gathers(apart[2])
         else:
-            assert max(packed[4], apart[4]) <= budget
+            assert max(coalesced[4], apart[4]) <= budget
 
 
-def test_packing_never_needs_a_larger_budget(two):
-    costs = costs_with(1e-2, packed_bytes=1 << 20)
-    for packed, apart in zip(two.run(least_budget, 2, costs, True),
+def test_coalescing_never_needs_a_larger_budget(two):
+    costs = costs_with(1e-2, coalesced_bytes=1 << 20)
+    for coalesced, apart in zip(two.run(least_budget, 2, costs, True),
                              two.run(least_budget, 2, costs, False)):
-        assert packed <= apart
+        assert coalesced <= apart
 
 
-def test_nothing_is_packed_in_one_process():
+def test_nothing_is_coalesced_in_one_process():
     model = made("layers")
-    with pytest.raises(lowtide.InputError, match="packing=False needs a mesh"):
-        lowtide.wrap(model, batches("layers", 0)[0], optimizer=adam(model), packing=False)
-    with pytest.raises(lowtide.InputError, match="unknown packing 'no'"):
-        lowtide.wrap(model, batches("layers", 0)[0], optimizer=adam(model), packing="no")
+    with pytest.raises(lowtide.InputError, match="coalesce=False needs a mesh"):
+        lowtide.wrap(model, batches("layers", 0)[0], optimizer=adam(model), coalesce=False)
+    with pytest.raises(lowtide.InputError, match="unknown coalesce 'no'"):
+        lowtide.wrap(model, batches("layers", 0)[0], optimizer=adam(model), coalesce="no")
