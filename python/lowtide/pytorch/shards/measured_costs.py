@@ -52,8 +52,9 @@ _FACTOR_ROWS, _SUM_ELEMENTS = 128, 1 << 16
 _PIECES, _MANY_PIECES = 12, 128
 #: Of a copy, where none was seen.
 _LEAST_PER_BYTE = 1e-12
-#: So often ranks meet in a stretch of work, to see how much later they come for it.
-_MEETINGS = 8
+#: So often ranks meet in a stretch of work, to see how much later they come for it, after so many
+#: pieces each time, which take about as long as what a step does between two collectives.
+_MEETINGS, _PIECES_BETWEEN = 8, 36
 #: That are passed to a graph.
 _PARAMETERS = 16
 
@@ -214,7 +215,7 @@ class _Trials:
     def _pieces_and_meetings(self, meetings: int) -> None:
         """As much work however often ranks meet in it."""
         for _ in range(meetings):
-            self._compute(_MEETINGS * _PIECES // meetings)
+            self._compute(_MEETINGS * _PIECES_BETWEEN // meetings)
             self._meet()
 
     def _cost_of(self, name: str, times: Mapping[_Key, _Times], late: float) -> CollectiveCost:
