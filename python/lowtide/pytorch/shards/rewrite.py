@@ -103,8 +103,7 @@ class _CollectiveWriter:
         used = sorted((primal for primal in self._shards if primal.users),
                       key=lambda primal: min(places.get(user, len(places))
                                              for user in primal.users))
-        return {primal: bucket for bucket in self._shard_buckets(used)
-                for primal in bucket}
+        return {primal: bucket for bucket in self._shard_buckets(used) for primal in bucket}
 
     def _scattered_together(self) -> dict[fx.Node, list[_Parameter]]:
         """By the gradient that is made last, the parameters in shards whose gradients are."""
