@@ -81,7 +81,11 @@ def gathers(types):
     return sum(types.get(start, 0) for start in GATHER_STARTS)
 
 
-@pytest.mark.parametrize("share", sweep([None, 1.0, 1.2, 2.0], usual=[None]))
+#: Of the least budget without coalesced messages, with room for all parameters.
+ROOMY = 4.0
+
+
+@pytest.mark.parametrize("share", sweep([None, 1.0, 1.2, 2.0, ROOMY], usual=[ROOMY]))
 def test_coalescing_is_faster_and_nothing_else(two, share):
     """The longer a message takes, the more go together, as far as the budget has room."""
     costs = costs_with(1e-2, coalesced_bytes=1 << 20)
@@ -94,11 +98,26 @@ def test_coalescing_is_faster_and_nothing_else(two, share):
         assert all(torch.equal(value, apart[1][name]) for name, value in coalesced[1].items())
         assert coalesced[3] <= apart[3] * (1 + 1e-9)
         assert COALESCED_GATHER_START not in apart[2]
-        if budget is None:
-            assert COALESCED_GATHER_START in coalesced[2]
-            assert gathers(coalesced[2]) < gathers(apart[2])
-        else:
-            assert max(coalesced[4], apart[4]) <= budget
+        assert budget is None or max(coalesced[4], apart[4]) <= budget
+        assert share is None or share < ROOMY or COALESCED_GATHER_START in coalesced[2]
+        assert share is None or share < ROOMY or gathers(coalesced[2]) < gathers(apart[2])
+
+
+def budget_set_later(rank, ranks, costs):
+    with mock.patch.object(on_ranks, "costs_of", lambda group, device: costs):
+        model, optimizer = wrapped("gpt", rank, ranks, sharding="full", budget=None)
+        apart, _ = wrapped("gpt", rank, ranks, sharding="full", budget=None, coalesce=False)
+    smallest = []
+    for one in (model, apart):
+        with pytest.raises(lowtide.InfeasibleError) as refused:
+            lowtide.set_budget(one, 1)
+        smallest.append(refused.value.smallest_budget)
+    return smallest
+
+
+def test_a_budget_that_is_set_later_may_be_as_small_as_without(two):
+    for coalesced, apart in two.run(budget_set_later, 2, costs_with(1e-2, coalesced_bytes=1 << 20)):
+        assert coalesced == apart
 
 
 def test_coalescing_never_needs_a_larger_budget(two):

@@ -65,7 +65,9 @@ def _wrapped_on(group: Group, model: torch.nn.Module, example_inputs: object, se
         assert sharding is not None, "is chosen by plans for example inputs"
         layouts = [graph_layout(named, group, sharding, costs)]
     else:
-        layouts = candidates(named, group, sharding, costs, settings.coalesce)
+        # A layout stays, and where there is no budget, a later one may be of any size.
+        coalesce = settings.coalesce and not settings.budget.is_unlimited
+        layouts = candidates(named, group, sharding, costs, coalesce)
     part = min(_PART_FOR_A_TRIAL, _PART_FOR_ALL / len(layouts))
     choice = _LayoutChoice(model, example_inputs, settings, group, wrapped, part)
     chosen = layouts[0] if example_inputs is None else choice.fastest(layouts)

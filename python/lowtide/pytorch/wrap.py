@@ -173,7 +173,7 @@ def wrap(
     ``clip_grad_norm_`` and ``torch.distributed.checkpoint`` know; ``optimizer``, if that is an
     object, gets them, and its state is placed with them. All ranks need batches of the same sizes.
     ``coalesce``: whether small parameters and gradients may go in one message, and more of them in
-    one collective, where plans within the budget are predicted to be faster for it.
+    one collective, where there is a budget and plans within it are predicted to be faster for it.
     ``.no_sync()`` of the result is for accumulation, as of DistributedDataParallel.
     ``.memory`` of the result, or ``lowtide.memory`` of it where the model has something of that
     name, says what was planned and measured, ``lowtide.explain`` what is kept and what runs again.
