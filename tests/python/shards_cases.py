@@ -1,5 +1,7 @@
 """Models for tests on several ranks, and how they are trained with and without Lowtide."""
 
+import dataclasses
+
 import lowtide
 import torch
 from lowtide.pytorch.wrap import session_of
@@ -109,6 +111,17 @@ def adam(model):
 def descent(model):
     """By which rounding errors stay as small as they are."""
     return torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+
+
+@dataclasses.dataclass
+class StandInGroup:
+    """Ranks that nothing is sent to: graphs are made as for so many of them."""
+
+    size: int
+    rank: int = 0
+    backend: str = "gloo"
+    reduces: bool = True
+    key: str = "stand-in"
 
 
 def mesh_of(ranks):

@@ -11,6 +11,7 @@ from unittest import mock
 
 import lowtide
 import torch
+from lowtide.pytorch import on_ranks
 from lowtide.pytorch.autograd import region
 from lowtide.pytorch.wrap import session_of
 from shards_cases import CLASSES, Gpt, mesh_of, parameters_of
@@ -38,7 +39,8 @@ _SMALLEST = re.compile(r"smallest budget that does is .*? \((\d+) bytes\)")
 @dataclasses.dataclass(frozen=True)
 class Drawn:
     """``share``: of the range of budgets between the least and all that a step can use, and those
-    of the changes of the budget."""
+    of the changes of the budget. ``bucket_bytes``, ``coalesced_bytes``: of the layout, or None,
+    where it is chosen."""
 
     seed: int
     model: str
@@ -57,6 +59,8 @@ class Drawn:
     events: tuple[str, ...]
     share: float
     shares: tuple[float, ...]
+    bucket_bytes: int | None
+    coalesced_bytes: int
 
 
 def drawn(seed):
@@ -69,7 +73,8 @@ def drawn(seed):
         tuple(draw.choice((width, 2 * draw.randint(4, 24) + 1)) for _ in range(4)),
         draw.randint(2, 6), draw.random() < 0.25, draw.choice(SHARDINGS),
         draw.choice(list(OPTIMIZERS)), draw.random() < 0.5, draw.random() < 0.6, tuple(events),
-        draw.random(), tuple(draw.random() for _ in events))
+        draw.random(), tuple(draw.random() for _ in events),
+        draw.choice((None, 0, 1 << draw.randint(10, 24))), draw.choice((0, 1 << 12, 1 << 24)))
 
 
 class RandomModel(nn.Module):
@@ -227,11 +232,26 @@ def of_ddp(rank, case):
     return losses, parameters_of(model)
 
 
+def layout_of(case):
+    """While it lasts, collectives are of as many bytes as were drawn."""
+    candidates = on_ranks.candidates
+
+    def with_buckets(*arguments):
+        usual = candidates(*arguments)
+        if case.bucket_bytes is None:
+            return usual
+        return [dataclasses.replace(usual[-1], bucket_bytes=case.bucket_bytes,
+                                    exchange_bytes=2 * case.bucket_bytes,
+                                    coalesced_bytes=case.coalesced_bytes)]
+
+    return mock.patch.object(on_ranks, "candidates", with_buckets)
+
+
 def wrapped(case, rank, ranks, budget):
     torch._dynamo.reset()  # what other models of this process taught it about sizes
     model = made(case)
     optimizer = stepper(case, model)
-    with torch.autocast("cpu", torch.bfloat16, enabled=case.is_half):
+    with layout_of(case), torch.autocast("cpu", torch.bfloat16, enabled=case.is_half):
         return lowtide.wrap(model, batches(case, rank)[0][0], budget, optimizer=optimizer,
                             mesh=mesh_of(ranks), sharding=case.sharding, cache=False,
                             time_limit=0.1, verbose=False), optimizer

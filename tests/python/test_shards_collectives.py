@@ -27,18 +27,24 @@ def collectives(rank, ranks):
     starts = {"gather": lambda: _ops.gather_start(tensors, group),
               "scatter": lambda: _ops.scatter_start(tensors, group),
               "exchange": lambda: _ops.exchange_start(tensors, group),
+              "coalesced gather": lambda: _ops.coalesced_gather_start(tensors, group),
+              "coalesced exchange": lambda: _ops.coalesced_exchange_start(tensors, group),
               "scatter of one": lambda: _ops.scatter_start(tensors[:1], group),
               "reduce": lambda: _ops.reduce_start(tensors, group),
               "reduce of one": lambda: _ops.reduce_start(tensors[:1], group)}
+    elements = [tensor.numel() for tensor in tensors]
     waits = {"gather": _ops.gather_wait, "reduce": _ops.reduce_wait,
              "scatter": lambda pending: _ops.scatter_wait(pending, group),
-             "exchange": lambda pending: _ops.exchange_wait(pending, tensors, group)}
+             "exchange": lambda pending: _ops.exchange_wait(pending, tensors, group),
+             "coalesced gather": lambda pending: _ops.coalesced_gather_wait(
+                 pending, elements, group),
+             "coalesced exchange": lambda pending: _ops.coalesced_exchange_wait(pending, group)}
     found = {}
     for name, start in starts.items():
         _runtime.reset_peaks()
         before = _runtime.taken_bytes()
         pending = start()
-        result = waits[name.split()[0]](pending)
+        result = waits[name.removesuffix(" of one")](pending)
         behind = _runtime.taken_peak_bytes() - before - pending.nbytes - result.nbytes
         found[name] = result.clone(), behind
         assert len(IN_FLIGHT) == 0
@@ -63,6 +69,11 @@ def messages(rank, ranks):
     for name, start, wait in (("gather", _ops.gather_start, _ops.gather_wait),
                               ("exchange", _ops.exchange_start,
                                lambda pending: _ops.exchange_wait(pending, tensors, group.key)),
+                              ("coalesced gather", _ops.coalesced_gather_start,
+                               lambda pending: _ops.coalesced_gather_wait(
+                                   pending, [tensor.numel() for tensor in tensors], group.key)),
+                              ("coalesced exchange", _ops.coalesced_exchange_start,
+                               lambda pending: _ops.coalesced_exchange_wait(pending, group.key)),
                               ("reduce", _ops.reduce_start, _ops.reduce_wait)):
         counted = group.data = Counted(group.data)
         wait(start(tensors, group.key))
@@ -77,7 +88,9 @@ def test_each_rank_sends_others_what_they_lack_and_no_more():
     finally:
         processes.close()
     swapped = {"send": 4, "recv": 4}  # of two tensors, with two others
-    assert results == 3 * [{"gather": swapped, "exchange": swapped, "reduce": {"allreduce": 1}}]
+    coalesced = {"send": 2, "recv": 2}
+    assert results == 3 * [{"gather": swapped, "exchange": swapped, "coalesced gather": coalesced,
+                            "coalesced exchange": coalesced, "reduce": {"allreduce": 1}}]
 
 
 @pytest.mark.parametrize("ranks", [2, 3])
@@ -92,6 +105,8 @@ def test_collectives_compute_and_take_nothing_behind(ranks):
     for rank, found in enumerate(results):
         whole = torch.cat([torch.cat(of_ranks).flatten() for of_ranks in tensors])
         assert torch.equal(found["gather"][0], whole)
+        assert torch.equal(found["coalesced gather"][0], whole)
+        assert torch.equal(found["coalesced exchange"][0], found["exchange"][0])
         own = [mean.chunk(ranks)[rank].flatten() for mean in means]
         torch.testing.assert_close(found["scatter"][0], torch.cat(own))
         torch.testing.assert_close(found["exchange"][0], torch.cat(own))

@@ -27,7 +27,6 @@ def test_short_times_count_and_long_ones_are_others_work():
     assert not are_enough([[time, 90] for time in quiet[1:]])
     assert not are_enough([[90, time] for time in busy])
     assert are_enough([[90, time] for time in [*busy, 130, 140]])
-    assert are_enough([[90, time] for time in [*busy, 10**9]])  # for long enough
     assert measured_costs._usual_of(quiet) == 100 + fewest // 2
     assert measured_costs._usual_of(busy) == 110
 
@@ -40,6 +39,40 @@ def test_a_line_is_found_from_three_points(line):
                                   line.of(sizes[1])], sizes)
     for name in ("latency", "per_byte", "per_tensor"):
         assert getattr(found, name) == pytest.approx(getattr(line, name), abs=1e-12)
+
+
+def coalesced_by(message, copied, coalesced_message=0.0):
+    """The bytes up to which tensors are coalesced, where a message takes processors so long, and a
+    byte so long to copy."""
+    def times(of_message, of_byte):
+        messages = measured_costs._SEVERAL - 1
+        further_bytes = measured_costs._MANY_BYTES - measured_costs._FEW_BYTES
+        return 1e-3, 1e-3 + messages * of_message, 2e-3 + further_bytes * of_byte
+
+    return measured_costs._coalesced_bytes({
+        (name, place, True): measured_costs._Times(1.0, 0.25 * taken, 0.75 * taken)
+        for apart, together in measured_costs._COALESCED.items()
+        for name, found in ((apart, times(message, 0.0)),
+                            (together, times(coalesced_message, copied)))
+        for place, taken in enumerate(found)})
+
+
+def test_what_takes_longer_to_copy_than_to_send_is_not_coalesced():
+    assert coalesced_by(1e-4, 1e-9) == pytest.approx(100_000, rel=1e-6)
+    assert coalesced_by(1e-4, 4e-9) == pytest.approx(25_000, rel=1e-6)
+    assert coalesced_by(1e-4, 1e-9, coalesced_message=2e-4) == 0
+    assert coalesced_by(1e-4, 0.0) >= 100_000_000  # a copy was too short to be seen
+    assert measured_costs._coalesced_bytes({}) == 0  # where tensors are never exchanged
+
+
+@pytest.mark.parametrize("ranks_per_processor, taken", [
+    (2 / 4, 3.0),   # each rank's other threads have a processor of their own
+    (2 / 3, 3.5),   # one for two ranks
+    (1.0, 4.0),     # none
+    (2.0, 8.0)])    # each rank waits for another one
+def test_threads_without_a_processor_take_it_from_ops(ranks_per_processor, taken):
+    times = measured_costs._Times(10.0, 3.0, 1.0)
+    assert measured_costs._taken_from_ops(times, ranks_per_processor) == pytest.approx(taken)
 
 
 def gathers(number):
@@ -98,6 +131,7 @@ def test_all_ranks_have_the_same_costs(two):
     assert first == second
     assert set(first.by_start) == set(WAITS)
     assert first.crowding >= 1.0 and first.meeting > 0.0 and first.per_parameter > 0.0
+    assert first.coalesced_bytes >= 0
     for cost in first.by_start.values():
         assert cost.of(1 << 20, 2) > 0.0
         assert 0.0 <= cost.hidden(1 << 20, 2) <= cost.of(1 << 20, 2)

@@ -11,27 +11,23 @@ import torch
 from lowtide import _runtime
 from lowtide.pytorch.budget.settings import Settings
 from lowtide.pytorch.dynamo.joint_trace import trace_joint
-from lowtide.pytorch.shards.collectives import IN_FLIGHT, WAITS
+from lowtide.pytorch.shards.collectives import (
+    COALESCED_EXCHANGE_START,
+    COALESCED_GATHER_START,
+    EXCHANGE_START,
+    GATHER_START,
+    IN_FLIGHT,
+    WAITS,
+)
 from lowtide.pytorch.shards.costs import CollectiveCost, CollectiveCosts, LineOfBytes
 from lowtide.pytorch.shards.group import GROUPS
 from lowtide.pytorch.shards.overlap import overlapped, require_waits
 from lowtide.pytorch.shards.sharding import graph_layout
 from lowtide.pytorch.shards.step_time import overlapped_cost
-from shards_cases import CASES, batches, made
+from shards_cases import CASES, StandInGroup, batches, made
 from sweep import sweep
 
 pytestmark = pytest.mark.cpu_only("Gloo sends memory of the host")
-
-
-@dataclasses.dataclass
-class StandInGroup:
-    """Ranks that nothing is sent to: graphs are made as for so many of them."""
-
-    size: int
-    rank: int = 0
-    backend: str = "gloo"
-    reduces: bool = True
-    key: str = "stand-in"
 
 
 @contextlib.contextmanager
@@ -43,13 +39,14 @@ def group_of(size):
         del GROUPS["stand-in"]
 
 
-def captured_for(case, ranks, sharding, bucket_bytes, fused_update=None):
+def captured_for(case, ranks, sharding, bucket_bytes, fused_update=None, coalesced_bytes=0):
     """The graph of a step, with the costs of collectives."""
     model, batch = made(case), batches(case, 0)[0]
     layout = graph_layout(model.named_parameters(remove_duplicate=False), ranks, sharding,
                           costs_of_collectives(1.0))
-    settings = Settings(layout=dataclasses.replace(layout, bucket_bytes=bucket_bytes), stash=None,
-                        fused_update=fused_update)
+    layout = dataclasses.replace(layout, bucket_bytes=bucket_bytes, coalesced_bytes=coalesced_bytes,
+                                 exchange_bytes=max(layout.exchange_bytes, 2 * bucket_bytes))
+    settings = Settings(layout=layout, stash=None, fused_update=fused_update)
     found = []
 
     def backend(graph, inputs):
@@ -96,16 +93,19 @@ def require_times_of_lanes(graph, plan, found):
 
 
 UPDATES = [None, lowtide.FusedUpdate(), lowtide.FusedUpdate(max_norm=1.0)]
-CASES_OF_PLANS = [(case, ranks, sharding, bucket, updates) for case in CASES for ranks in (2, 4)
-                  for sharding in ("none", "full") for bucket in (0, 4096) for updates in UPDATES]
+#: Of a bucket, and of the tensors in it that go in one message.
+BUCKETS = (0, 0), (4096, 0), (4096, 4096), (1 << 20, 4096), (1 << 20, 1 << 20)
+CASES_OF_PLANS = [(case, ranks, sharding, buckets, updates) for case in CASES for ranks in (2, 4)
+                  for sharding in ("none", "full") for buckets in BUCKETS for updates in UPDATES]
 
 
-@pytest.mark.parametrize("case, ranks, sharding, bucket, updates", sweep(
-    CASES_OF_PLANS, usual=[("gpt", 2, "full", 4096, None), ("layers", 4, "full", 0, UPDATES[1]),
-                           ("convolutions", 2, "none", 4096, None)]))
-def test_collectives_overlap_other_ops(case, ranks, sharding, bucket, updates):
+@pytest.mark.parametrize("case, ranks, sharding, buckets, updates", sweep(
+    CASES_OF_PLANS, usual=[("gpt", 2, "full", BUCKETS[3], None),
+                           ("layers", 4, "full", BUCKETS[0], UPDATES[1]),
+                           ("convolutions", 2, "none", BUCKETS[1], None)]))
+def test_collectives_overlap_other_ops(case, ranks, sharding, buckets, updates):
     with group_of(ranks) as group:
-        graph = captured_for(case, group, sharding, bucket, updates)
+        graph = captured_for(case, group, sharding, buckets[0], updates, buckets[1])
     keep_all = lowtide.plan(graph, "100%", "keep-all").plan
     smallest = lowtide.plan(graph, 1000, time_limit=0.3).smallest_budget
     before = after = 0
@@ -131,6 +131,29 @@ def moved(plan, source, target):
     actions.insert(target, actions.pop(source))
     del document["offsets"], document["arena_bytes"]
     return lowtide.Plan.parse(json.dumps(document))
+
+
+def sent(graph, start):
+    """The bytes of what the collectives of a type are given, in an order."""
+    return sorted(graph.tensors[tensor].bytes for op in graph.ops if op.type == start
+                  for tensor in op.inputs)
+
+
+@pytest.mark.parametrize("case, ranks", sweep(
+    [(case, ranks) for case in CASES for ranks in (2, 3)], usual=[("gpt", 3)]))
+def test_small_tensors_go_in_one_message(case, ranks):
+    """Whatever is coalesced, the same tensors are sent."""
+    with group_of(ranks) as group:
+        apart, some, every = (captured_for(case, group, "full", 1 << 20, coalesced_bytes=coalesced)
+                              for coalesced in (0, 4096, 1 << 20))
+    for plain, coalesced in ((GATHER_START, COALESCED_GATHER_START),
+                          (EXCHANGE_START, COALESCED_EXCHANGE_START)):
+        assert sent(apart, coalesced) == sent(every, plain) == []
+        assert sent(apart, plain) == sent(every, coalesced) != []
+        assert sorted(sent(some, plain) + sent(some, coalesced)) == sent(apart, plain)
+    parts = sent(some, COALESCED_GATHER_START)
+    assert 0 < len(parts) < len(sent(every, COALESCED_GATHER_START))
+    assert max(parts) < min(sent(some, GATHER_START))
 
 
 def test_memory_that_is_given_away_too_early_is_seen():

@@ -1,5 +1,7 @@
 """Random models, shardings, optimizers, budgets and loops on several ranks."""
 
+import dataclasses
+
 import pytest
 import torch
 from on_ranks import Ranks
@@ -50,7 +52,7 @@ def require_close(trained, losses, parameters, case):
         torch.testing.assert_close(trained.parameters[name], parameter, **tolerances)
 
 
-@pytest.mark.parametrize("number, seed", sweep(CASES, usual=[(2, 14), (2, 15), (3, 20)]))
+@pytest.mark.parametrize("number, seed", sweep(CASES, usual=[(2, 14), (2, 15), (3, 23)]))
 def test_ranks_train_as_ddp_does_within_the_budget(ranks, number, seed):
     case = drawn(seed)
     expected = ranks[number].run(of_ddp, case)
@@ -59,6 +61,24 @@ def test_ranks_train_as_ddp_does_within_the_budget(ranks, number, seed):
         for trained in (first, second):
             assert (trained.over, trained.said) == ([], [])
             require_close(trained, losses, parameters, case)
+        assert first.losses == second.losses
+        for name, parameter in first.parameters.items():
+            assert torch.equal(parameter, second.parameters[name])
+
+
+#: By two ranks, whose sums have one order however many gradients go together.
+BUCKETS = [(seed, bucket_bytes, coalesced_bytes) for seed in range(20)
+           for bucket_bytes in (1 << 14, 1 << 24) for coalesced_bytes in (0, 1 << 24)]
+
+
+@pytest.mark.parametrize("seed, bucket_bytes, coalesced_bytes",
+                         sweep(BUCKETS, usual=[(15, 1 << 24, 1 << 24)]))
+def test_tensors_that_go_together_are_the_same_bits(ranks, seed, bucket_bytes, coalesced_bytes):
+    single = dataclasses.replace(drawn(seed), bucket_bytes=0, coalesced_bytes=0)
+    case = dataclasses.replace(single, bucket_bytes=bucket_bytes, coalesced_bytes=coalesced_bytes)
+    for (first, _), (second, _) in zip(trained_within(ranks[2], case, 2),
+                                       trained_within(ranks[2], single, 2)):
+        assert first.over == second.over == []
         assert first.losses == second.losses
         for name, parameter in first.parameters.items():
             assert torch.equal(parameter, second.parameters[name])

@@ -25,9 +25,9 @@ from .shards.model_on_ranks import ModelOnRanks
 from .shards.optimizers import require_placeable
 from .shards.sharding import candidates, counted_parameters, graph_layout, require_sharding
 
-#: Of the time limit, for the plan of each layout that is compared; the one that is chosen is
-#: planned again with all of it.
-_PART_FOR_A_TRIAL = 0.25
+#: Of the time limit, for the plan of each layout that is compared, at most; and for all of them.
+#: The one that is chosen is planned again with all of it.
+_PART_FOR_A_TRIAL, _PART_FOR_ALL = 0.25, 1.0
 
 #: ``wrapped(model, example_inputs, settings, on_ranks)``: the planned module and its session.
 Wrapped = Callable[[torch.nn.Module, object, Settings, ModelOnRanks],
@@ -61,9 +61,15 @@ def _wrapped_on(group: Group, model: torch.nn.Module, example_inputs: object, se
                 sharding: str | None, wrapped: Wrapped) -> torch.nn.Module:
     costs = costs_of(group, group.mesh.device_type)
     named = list(model.named_parameters(remove_duplicate=False))
-    layouts = ([graph_layout(named, group, sharding, costs)] if sharding is not None
-               else candidates(named, group, costs))
-    choice = _LayoutChoice(model, example_inputs, settings, group, wrapped)
+    if example_inputs is None:
+        assert sharding is not None, "is chosen by plans for example inputs"
+        layouts = [graph_layout(named, group, sharding, costs)]
+    else:
+        # A layout stays, and where there is no budget, a later one may be of any size.
+        coalesce = settings.coalesce and not settings.budget.is_unlimited
+        layouts = candidates(named, group, sharding, costs, coalesce)
+    part = min(_PART_FOR_A_TRIAL, _PART_FOR_ALL / len(layouts))
+    choice = _LayoutChoice(model, example_inputs, settings, group, wrapped, part)
     chosen = layouts[0] if example_inputs is None else choice.fastest(layouts)
     on_ranks = ModelOnRanks.of(model, group, chosen, settings.optimizer)
     _choose_updates(on_ranks, settings)
@@ -106,13 +112,14 @@ def _wrapped_fully_sharded(model: torch.nn.Module, example_inputs: object, setti
 class _LayoutChoice:
     """Compares layouts by plans of the model as it is, before any parameter moves. A budget that is
     a share is one of what the step takes with the first layout: ``settings`` has it in bytes
-    then."""
+    then. ``part``: of the time limit, for each of them."""
 
     model: torch.nn.Module
     example_inputs: object
     settings: Settings
     group: Group
     wrapped: Wrapped
+    part: float
 
     def fastest(self, layouts: Sequence[GraphLayout]) -> GraphLayout:
         """Of those that fit, the one whose plan is predicted to take the least time, and the first
@@ -134,7 +141,7 @@ class _LayoutChoice:
     def briefly(self, settings: Settings) -> Settings:
         """As the plans that are compared are searched for."""
         return dataclasses.replace(settings,
-                                   time_limit=_PART_FOR_A_TRIAL * self.settings.time_limit)
+                                   time_limit=self.part * self.settings.time_limit)
 
     def _predicted(self, layout: GraphLayout) -> float:
         """Seconds of a step. Raises InfeasibleError."""
@@ -154,7 +161,8 @@ def planned_as_it_is(model: torch.nn.Module, example_inputs: object, settings: S
     """The session of a step by this layout, while it lasts, although no parameter moves. Raises
     InfeasibleError where no plan fits."""
     settings.say(f"planning with {len(layout.shards)} parameters in shards, and up to "
-                 f"{layout.bucket_bytes} bytes in one collective")
+                 f"{layout.bucket_bytes} bytes in one collective, in one message of tensors up to "
+                 f"{layout.coalesced_bytes} bytes")
     counted = counted_parameters(model, layout)
     settings = dataclasses.replace(settings, layout=layout, when_infeasible="error",
                                    optimizer=_with_parameters(settings.optimizer, counted))

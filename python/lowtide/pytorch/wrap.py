@@ -76,6 +76,7 @@ def wrap(
     dynamic_shapes: Mapping | Sequence | None = None,
     mesh: DeviceMesh | None = None,
     sharding: str | None = None,
+    coalesce: bool = True,
 ) -> torch.nn.Module:
     """A module that computes what ``model`` does, to the bit, and trains within ``budget``.
 
@@ -171,6 +172,8 @@ def wrap(
     fits and is predicted to be the fastest. Parameters in shards are DTensors, which optimizers,
     ``clip_grad_norm_`` and ``torch.distributed.checkpoint`` know; ``optimizer``, if that is an
     object, gets them, and its state is placed with them. All ranks need batches of the same sizes.
+    ``coalesce``: whether small parameters and gradients may go in one message, and more of them in
+    one collective, where there is a budget and plans within it are predicted to be faster for it.
     ``.no_sync()`` of the result is for accumulation, as of DistributedDataParallel.
     ``.memory`` of the result, or ``lowtide.memory`` of it where the model has something of that
     name, says what was planned and measured, ``lowtide.explain`` what is kept and what runs again.
@@ -183,7 +186,7 @@ def wrap(
                         {} if options is None else options, time_limit, cache, report, mode,
                         when_infeasible, batches_ahead, verbose, cuda_graph,
                         Offload.parse(offload), slower_limit(offload_budget), precision, slices,
-                        FusedUpdate.parse(fused_update), stash)
+                        FusedUpdate.parse(fused_update), stash, coalesce=coalesce)
     if isinstance(model, DistributedDataParallel):
         return wrapped_within(model, settings, mesh, sharding, lambda module, ranks: _planned(
             plain_module(module), example_inputs, settings, ranks, sharding, dynamic_shapes))
@@ -203,6 +206,10 @@ def _planned(model: torch.nn.Module, example_inputs, settings: Settings, mesh: D
         raise InputError(f"sharding={sharding!r} needs a mesh, or a model that is within "
                          f"DistributedDataParallel: give mesh, or leave sharding out where there "
                          f"is one process")
+    if not settings.coalesce:
+        raise InputError("coalesce=False needs a mesh, or a model that is within "
+                         "DistributedDataParallel with sharding: leave it out where there is one "
+                         "process")
     planned, _ = planned_module(dynamic_shapes, model, example_inputs, settings)
     return planned
 

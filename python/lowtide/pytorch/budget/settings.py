@@ -82,12 +82,14 @@ class Settings:
     fused_update: FusedUpdate | None = None
     stash: str | None = "exact"
     layout: GraphLayout | None = None
+    coalesce: bool = True
 
     def __post_init__(self):
         _require_choice("mode", self.mode, MODES)
         _require_choice("when_infeasible", self.when_infeasible, (None, "error", "warn"))
         _require_choice("verbose", self.verbose, (True, False))
         _require_choice("cuda_graph", self.cuda_graph, (True, False))
+        _require_choice("coalesce", self.coalesce, (True, False))
         if self.fused_update is not None:
             self._require_updates_are_possible()
         _require_choice("cache", self.cache, (None, True, False, "refresh"))

@@ -19,20 +19,28 @@ GATHER_START, GATHER_WAIT = "lowtide::gather_start", "lowtide::gather_wait"
 REDUCE_START, REDUCE_WAIT = "lowtide::reduce_start", "lowtide::reduce_wait"
 SCATTER_START, SCATTER_WAIT = "lowtide::scatter_start", "lowtide::scatter_wait"
 EXCHANGE_START, EXCHANGE_WAIT = "lowtide::exchange_start", "lowtide::exchange_wait"
+COALESCED_GATHER_START = "lowtide::coalesced_gather_start"
+COALESCED_GATHER_WAIT = "lowtide::coalesced_gather_wait"
+COALESCED_EXCHANGE_START = "lowtide::coalesced_exchange_start"
+COALESCED_EXCHANGE_WAIT = "lowtide::coalesced_exchange_wait"
 
 #: By the op that starts a collective, the one that waits for it.
 WAITS = {GATHER_START: GATHER_WAIT, REDUCE_START: REDUCE_WAIT, SCATTER_START: SCATTER_WAIT,
-         EXCHANGE_START: EXCHANGE_WAIT}
+         EXCHANGE_START: EXCHANGE_WAIT, COALESCED_GATHER_START: COALESCED_GATHER_WAIT,
+         COALESCED_EXCHANGE_START: COALESCED_EXCHANGE_WAIT}
 
-_library = torch.library.Library("lowtide", "FRAGMENT")
-_library.define("gather_start(Tensor[] shards, str group) -> Tensor")
-_library.define("gather_wait(Tensor pending) -> Tensor")
-_library.define("reduce_start(Tensor[] gradients, str group) -> Tensor")
-_library.define("reduce_wait(Tensor pending) -> Tensor")
-_library.define("scatter_start(Tensor[] gradients, str group) -> Tensor")
-_library.define("scatter_wait(Tensor pending, str group) -> Tensor")
-_library.define("exchange_start(Tensor[] gradients, str group) -> Tensor")
-_library.define("exchange_wait(Tensor pending, Tensor[] gradients, str group) -> Tensor")
+#: What only reads parameters, and may run again.
+GATHER_STARTS = GATHER_START, COALESCED_GATHER_START
+
+LIBRARY = torch.library.Library("lowtide", "FRAGMENT")
+LIBRARY.define("gather_start(Tensor[] shards, str group) -> Tensor")
+LIBRARY.define("gather_wait(Tensor pending) -> Tensor")
+LIBRARY.define("reduce_start(Tensor[] gradients, str group) -> Tensor")
+LIBRARY.define("reduce_wait(Tensor pending) -> Tensor")
+LIBRARY.define("scatter_start(Tensor[] gradients, str group) -> Tensor")
+LIBRARY.define("scatter_wait(Tensor pending, str group) -> Tensor")
+LIBRARY.define("exchange_start(Tensor[] gradients, str group) -> Tensor")
+LIBRARY.define("exchange_wait(Tensor pending, Tensor[] gradients, str group) -> Tensor")
 
 
 class InFlight:
@@ -101,35 +109,37 @@ def none_left_in_flight() -> Iterator[None]:
 
 # ---- All ranks get the whole of what each has a part of
 
-def _elements(tensors: Sequence[torch.Tensor]) -> int:
+def elements_of(tensors: Sequence[torch.Tensor]) -> int:
+    """Of all together."""
     return sum(tensor.numel() for tensor in tensors)
 
 
 def _gather_start(shards: Sequence[torch.Tensor], group: str) -> torch.Tensor:
     """The rows of all ranks in a row, of one tensor after the other."""
     ranks = GROUPS[group]
-    whole = shards[0].new_empty(ranks.size * _elements(shards))
+    whole = shards[0].new_empty(ranks.size * elements_of(shards))
     if IN_FLIGHT.is_connected:
         wholes = whole.split([ranks.size * shard.numel() for shard in shards])
-        IN_FLIGHT.start(whole, [work for shard, part in zip(shards, wholes)
-                                for work in _gather(ranks, shard.view(-1), part)])
+        for shard, part in zip(shards, wholes):
+            part.chunk(ranks.size)[ranks.rank].copy_(shard.view(-1))
+        IN_FLIGHT.start(whole, [work for part in wholes for work in gathered(ranks, part)])
     return whole
 
 
-def _gather(group: Group, shard: torch.Tensor, whole: torch.Tensor) -> list[dist.Work]:
-    """Gloo's own all-gather takes twice the result's bytes behind the op. Messages from rank to
-    rank take none, and come to where they are to be."""
+def gathered(group: Group, whole: torch.Tensor) -> list[dist.Work]:
+    """Starts to gather all parts of ``whole``, of which this rank's is there. Gloo's own all-gather
+    takes twice the result's bytes behind the op. Messages from rank to rank take none, and come to
+    where they are to be."""
     parts = whole.chunk(group.size)
-    parts[group.rank].copy_(shard)
     if group.backend != "gloo":
         return [group.data._allgather_base(whole, parts[group.rank])]
-    return _swapped(group, [parts[group.rank]] * group.size, parts)
+    return swapped(group, [parts[group.rank]] * group.size, parts)
 
 
-def _swapped(group: Group, sent: Sequence[torch.Tensor],
-             received: Sequence[torch.Tensor]) -> list[dist.Work]:
-    """By rank, what it is sent and what comes from it; nothing for this one. All ranks do this in
-    one order, by which messages are told apart."""
+def swapped(group: Group, sent: Sequence[torch.Tensor],
+            received: Sequence[torch.Tensor]) -> list[dist.Work]:
+    """Starts to send: by rank, what it is sent and what comes from it; nothing for this one. All
+    ranks do this in one order, by which messages are told apart."""
     tag = group.next_tag()
     others = [(group.rank + step) % group.size for step in range(1, group.size)]
     return [*(group.data.recv([received[other]], other, tag) for other in reversed(others)),
@@ -146,7 +156,7 @@ def _made_for(gradients: Sequence[torch.Tensor]) -> torch.Tensor:
     """Room for the elements of all, in a row; for a single one, as it lies."""
     if len(gradients) == 1:
         return torch.empty_like(gradients[0])
-    return gradients[0].new_empty(_elements(gradients))
+    return gradients[0].new_empty(elements_of(gradients))
 
 
 def _reduce_start(gradients: Sequence[torch.Tensor], group: str) -> torch.Tensor:
@@ -228,7 +238,7 @@ def _exchange_start(gradients: Sequence[torch.Tensor], group: str) -> torch.Tens
     if IN_FLIGHT.is_connected:
         IN_FLIGHT.start(pending, [
             work for gradient, received in _with_received(ranks, gradients, pending)
-            for work in _swapped(ranks, gradient.view(-1).chunk(ranks.size), received)])
+            for work in swapped(ranks, gradient.view(-1).chunk(ranks.size), received)])
     return pending
 
 
@@ -237,20 +247,26 @@ def _exchange_wait(pending: torch.Tensor, gradients: Sequence[torch.Tensor],
     """This rank's rows of the mean, of one gradient after the other, added up by rank."""
     ranks = GROUPS[group]
     IN_FLIGHT.wait(pending)
-    means = pending.new_empty(_elements(gradients) // ranks.size)
+    means = pending.new_empty(elements_of(gradients) // ranks.size)
     sizes = [gradient.numel() // ranks.size for gradient in gradients]
     for mean, (gradient, received) in zip(means.split(sizes),
                                           _with_received(ranks, gradients, pending)):
         received[ranks.rank] = gradient.view(-1).chunk(ranks.size)[ranks.rank]
-        torch.mul(received[0], 1.0 / ranks.size, out=mean)
-        for part in received[1:]:
-            mean.add_(part, alpha=1.0 / ranks.size)
+        added_up(received, mean)
     return means
+
+
+def added_up(of_ranks: Sequence[torch.Tensor], mean: torch.Tensor) -> torch.Tensor:
+    """Their mean, written to ``mean``, added up in their order."""
+    torch.mul(of_ranks[0], 1.0 / len(of_ranks), out=mean)
+    for part in of_ranks[1:]:
+        mean.add_(part, alpha=1.0 / len(of_ranks))
+    return mean
 
 
 def _made_to_receive(gradients: Sequence[torch.Tensor], group: str) -> torch.Tensor:
     ranks = GROUPS[group]
-    return gradients[0].new_empty(_elements(gradients) // ranks.size * (ranks.size - 1))
+    return gradients[0].new_empty(elements_of(gradients) // ranks.size * (ranks.size - 1))
 
 
 def _with_received(group: Group, gradients: Sequence[torch.Tensor], pending: torch.Tensor
@@ -280,7 +296,7 @@ def _waited(pending: torch.Tensor) -> torch.Tensor:
 # ---- Registration
 
 def _fake_gather_start(shards, group):
-    return shards[0].new_empty(GROUPS[group].size * _elements(shards))
+    return shards[0].new_empty(GROUPS[group].size * elements_of(shards))
 
 
 def _fake_scatter_wait(pending, group):
@@ -288,19 +304,20 @@ def _fake_scatter_wait(pending, group):
 
 
 def _fake_exchange_wait(pending, gradients, group):
-    return pending.new_empty(_elements(gradients) // GROUPS[group].size)
+    return pending.new_empty(elements_of(gradients) // GROUPS[group].size)
 
 
-def _register(name: str, run, fake) -> None:
-    _library.impl(name, run, "CompositeExplicitAutograd")
-    torch.library.register_fake(f"lowtide::{name}", fake, lib=_library)
+def register(name: str, run, fake) -> None:
+    """``fake``: what makes the result without elements."""
+    LIBRARY.impl(name, run, "CompositeExplicitAutograd")
+    torch.library.register_fake(f"lowtide::{name}", fake, lib=LIBRARY)
 
 
-_register("gather_start", _gather_start, _fake_gather_start)
-_register("gather_wait", _gather_wait, torch.empty_like)
-_register("reduce_start", _reduce_start, lambda gradients, group: _made_for(gradients))
-_register("reduce_wait", _reduce_wait, torch.empty_like)
-_register("scatter_start", _scatter_start, lambda gradients, group: _made_for(gradients))
-_register("scatter_wait", _scatter_wait, _fake_scatter_wait)
-_register("exchange_start", _exchange_start, _made_to_receive)
-_register("exchange_wait", _exchange_wait, _fake_exchange_wait)
+register("gather_start", _gather_start, _fake_gather_start)
+register("gather_wait", _gather_wait, torch.empty_like)
+register("reduce_start", _reduce_start, lambda gradients, group: _made_for(gradients))
+register("reduce_wait", _reduce_wait, torch.empty_like)
+register("scatter_start", _scatter_start, lambda gradients, group: _made_for(gradients))
+register("scatter_wait", _scatter_wait, _fake_scatter_wait)
+register("exchange_start", _exchange_start, _made_to_receive)
+register("exchange_wait", _exchange_wait, _fake_exchange_wait)

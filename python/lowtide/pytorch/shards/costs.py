@@ -49,12 +49,15 @@ class CollectiveCost:
 class CollectiveCosts:
     """``by_start``: by the op that starts a collective. ``crowding``: how many times as long as
     alone ops take while all ranks compute. In seconds: ``meeting``, of all ranks, by which a pass
-    begins; ``per_parameter``, for one that is a DTensor and its gradient, outside the graph."""
+    begins; ``per_parameter``, for one that is a DTensor and its gradient, outside the graph.
+    ``coalesced_bytes``: of the largest tensor that is sent sooner within a message of several, for
+    which it is copied, than in one of its own."""
 
     by_start: dict[str, CollectiveCost]
     crowding: float = 1.0
     meeting: float = 0.0
     per_parameter: float = 0.0
+    coalesced_bytes: int = 0
 
     def added_to(self, measured: Graph) -> Graph:
         """A graph whose ops were measured on one rank and without communication, with what others

@@ -50,7 +50,8 @@ class GraphLayout:
     the forward pass stays until the backward pass has used it. ``bucket_bytes``: of what goes
     together in one collective, where there is more than one tensor. ``exchange_bytes``: of
     gradients in shards whose mean is made from what each rank received of all others; of more it is
-    made in place, by more messages. ``costs``: how long collectives take.
+    made in place, by more messages. ``coalesced_bytes``: of the largest tensor that goes in one
+    message with others of its bucket. ``costs``: how long collectives take.
     """
 
     group: str
@@ -58,4 +59,5 @@ class GraphLayout:
     keeps_gathered: bool
     bucket_bytes: int
     exchange_bytes: int
+    coalesced_bytes: int
     costs: CollectiveCosts

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from ... import Error, Graph, Plan, replay, verify
 from ..capture.captured import BOUNDARY
 from ..capture.updates import UPDATE
-from .collectives import EXCHANGE_START, GATHER_START, WAITS
+from .collectives import EXCHANGE_START, GATHER_STARTS, WAITS
 
 #: Of an arena: the first byte and the one behind the last.
 Range = tuple[int, int]
@@ -111,7 +111,7 @@ class _Schedule:
         begun: dict[int, _Action] = {}  # by the storage of the result
         useless: set[_Action] = set()
         for action in self._actions:
-            if self._is(action, (GATHER_START,)):
+            if self._is(action, GATHER_STARTS):
                 begun[self._ops[action.index].outputs[0]] = action
             elif action.verb == "run":
                 for storage in self._ops[action.index].inputs:
@@ -122,7 +122,7 @@ class _Schedule:
 
     def start_early(self) -> None:
         """Gathers read what is there from the start of a step. They stay in their order."""
-        for action in [action for action in self._actions if self._is(action, (GATHER_START,))]:
+        for action in [action for action in self._actions if self._is(action, GATHER_STARTS)]:
             first = position = self._actions.index(action)
             while first and self._may_start_before(action, self._actions[first - 1]):
                 first -= 1

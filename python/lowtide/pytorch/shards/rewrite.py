@@ -13,6 +13,7 @@ from torch import fx
 from ..joint_graph.calls import Calls
 from ..joint_graph.dense import is_dense
 from ..joint_graph.primals import fake_mode_of, placeholders
+from . import coalesced
 from .layout import GraphLayout, ShardLayout
 
 _aten = torch.ops.aten
@@ -102,8 +103,7 @@ class _CollectiveWriter:
         used = sorted((primal for primal in self._shards if primal.users),
                       key=lambda primal: min(places.get(user, len(places))
                                              for user in primal.users))
-        return {primal: bucket for bucket in _buckets(used, self._layout.bucket_bytes)
-                for primal in bucket}
+        return {primal: bucket for bucket in self._shard_buckets(used) for primal in bucket}
 
     def _scattered_together(self) -> dict[fx.Node, list[_Parameter]]:
         """By the gradient that is made last, the parameters in shards whose gradients are."""
@@ -114,19 +114,32 @@ class _CollectiveWriter:
                 by_gradient.setdefault(parameter.gradient, []).append(parameter)
         return {bucket[-1]: [parameter for gradient in bucket
                              for parameter in by_gradient[gradient]]
-                for bucket in self._in_order_made(by_gradient)}
+                for bucket in self._shard_buckets(self._in_order_made(by_gradient))}
 
     def _reduced_together(self) -> dict[fx.Node, list[fx.Node]]:
         """By the gradient that is made last, gradients of parameters of which each rank has a
         copy."""
         gradients = {parameter.gradient for parameter in self._parameters.values()
                      if parameter.shard is None and parameter.gradient is not None}
-        return {bucket[-1]: bucket for bucket in self._in_order_made(gradients)}
+        buckets = _buckets(self._in_order_made(gradients), _type_of, self._layout.bucket_bytes)
+        return {bucket[-1]: bucket for bucket in buckets}
 
-    def _in_order_made(self, gradients: Container[fx.Node]) -> list[list[fx.Node]]:
+    def _in_order_made(self, gradients: Container[fx.Node]) -> list[fx.Node]:
         """Placeholders count as made at the end."""
         made = sorted(self._nodes, key=lambda node: node.op == "placeholder")
-        return _buckets([node for node in made if node in gradients], self._layout.bucket_bytes)
+        return [node for node in made if node in gradients]
+
+    def _shard_buckets(self, nodes: Sequence[fx.Node]) -> list[list[fx.Node]]:
+        """Of parameters in shards or of their gradients: those that are coalesced, and others."""
+        return _buckets(nodes, lambda node: (_type_of(node), self._is_small(node)),
+                        self._layout.bucket_bytes)
+
+    def _is_coalesced(self, bucket: Sequence[fx.Node]) -> bool:
+        """Whether its tensors go in one message."""
+        return len(bucket) > 1 and all(map(self._is_small, bucket))
+
+    def _is_small(self, node: fx.Node) -> bool:
+        return node.meta["val"].nbytes <= self._layout.coalesced_bytes
 
     # ---- What is written
 
@@ -159,8 +172,14 @@ class _CollectiveWriter:
     def _gather(self, primals: Sequence[fx.Node]) -> None:
         run = self._calls.instead_of(primals[0], f"{primals[0].name}_gathered")
         placeholders = [self._placeholders[primal] for primal in primals]
-        pending = run(_ops.gather_start.default, placeholders, self._layout.group)
-        whole = run(_ops.gather_wait.default, pending)
+        group = self._layout.group
+        if self._is_coalesced(primals):
+            pending = run(coalesced.gather_start, placeholders, group)
+            whole = run(coalesced.gather_wait, pending,
+                        [one.meta["val"].numel() for one in placeholders], group)
+        else:
+            pending = run(_ops.gather_start.default, placeholders, group)
+            whole = run(_ops.gather_wait.default, pending)
         if self._layout.keeps_gathered:
             _once(pending)
             _once(whole)
@@ -175,7 +194,11 @@ class _CollectiveWriter:
         gradients = [self._in_rows(parameter) for parameter in parameters]
         group = self._layout.group
         size = sum(gradient.meta["val"].nbytes for gradient in gradients)
-        if size <= self._layout.exchange_bytes:
+        if size <= self._layout.exchange_bytes and self._is_coalesced(
+                [parameter.gradient for parameter in parameters]):
+            pending = _once(run(coalesced.exchange_start, gradients, group))
+            means = _once(run(coalesced.exchange_wait, pending, group))
+        elif size <= self._layout.exchange_bytes:
             # What is sent from there must not end and be made again meanwhile.
             pending = _once(run(_ops.exchange_start.default, list(map(_once, gradients)), group))
             means = _once(run(_ops.exchange_wait.default, pending, gradients, group))
@@ -238,17 +261,28 @@ def _contiguous(shape: Sequence[int]) -> list[int]:
     return [math.prod(shape[dim + 1:]) for dim in range(len(shape))]
 
 
-def _buckets(nodes: Sequence[fx.Node], most_bytes: int) -> list[list[fx.Node]]:
-    """In their order, as many of a type together as fit."""
+def _buckets(nodes: Sequence[fx.Node], kind: Callable[[fx.Node], object],
+             most_bytes: int) -> list[list[fx.Node]]:
+    """Of each kind, in their order, as many together as fit."""
+    by_kind: dict[object, list[fx.Node]] = {}
+    for node in nodes:
+        by_kind.setdefault(kind(node), []).append(node)
+    return [bucket for alike in by_kind.values() for bucket in _filled(alike, most_bytes)]
+
+
+def _type_of(node: fx.Node) -> torch.dtype:
+    return node.meta["val"].dtype
+
+
+def _filled(nodes: Sequence[fx.Node], most_bytes: int) -> list[list[fx.Node]]:
+    """In their order, as many together as fit."""
     buckets: list[list[fx.Node]] = []
     taken = 0
     for node in nodes:
-        value = node.meta["val"]
-        fits = (buckets and taken + value.nbytes <= most_bytes
-                and buckets[-1][0].meta["val"].dtype == value.dtype)
-        if not fits:
+        size = node.meta["val"].nbytes
+        if not buckets or taken + size > most_bytes:
             buckets.append([])
             taken = 0
         buckets[-1].append(node)
-        taken += value.nbytes
+        taken += size
     return buckets

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Mapping
 
 import torch
 
 from ... import InputError
-from .collectives import can_exchange
+from .collectives import GATHER_START, can_exchange
 from .costs import CollectiveCosts
 from .group import Group
 from .layout import GraphLayout, ShardLayout, can_be_sharded
@@ -26,6 +27,14 @@ _HALF = 0.5
 #: Of tensors in one collective: no more than this, and than a share of all.
 _MOST_BUCKET_BYTES = 25 << 20
 _BUCKETS = 8
+#: Larger shares are compared with it: ranks wait for each other more seldom, and more is gathered
+#: at a time. They are no larger than what takes so many times as long to send as the latency.
+_FEWER_BUCKETS = 3, 1
+_LATENCIES = 10
+#: Times as many bytes as of gradients are exchanged at most, with rows that mean nothing.
+_MOST_PADDED = 2
+#: Where no time was seen, as within one rank.
+_LEAST_PER_BYTE = 1e-15
 
 
 def require_sharding(sharding: str | None) -> str | None:
@@ -42,23 +51,32 @@ def graph_layout(named: Iterable[tuple[str, torch.Tensor]], group: Group, shardi
     """``named``: by all their names, the parameters of the whole model. ``sharding``: which one,
     not None."""
     names, total = _by_tensor(named)
-    copied = total if sharding == "none" else int(_SMALL_SHARE * total)
-    bucket = total // _BUCKETS
-    return _layout(names, copied, bucket, bucket, group, costs, sharding == "gradients")
+    return _layout(names, int(_copied_share(sharding) * total), _usual(total), group, costs,
+                   sharding == "gradients")
 
 
-def candidates(named: Iterable[tuple[str, torch.Tensor]], group: Group,
-               costs: CollectiveCosts) -> list[GraphLayout]:
-    """Layouts that are worth a comparison, from many bytes on each rank to few: copies of all
-    parameters, of the smaller half, of the smallest; then collectives of one tensor each, for which
-    the least is gathered at a time. Each plan decides how long gathered parameters stay."""
+def candidates(named: Iterable[tuple[str, torch.Tensor]], group: Group, sharding: str | None,
+               costs: CollectiveCosts, coalesce: bool) -> list[GraphLayout]:
+    """Layouts that are worth a comparison, from many bytes on each rank to few. Where no sharding
+    is asked for, copies of all parameters, of the smaller half, of the smallest; of each, the usual
+    buckets and, with ``coalesce``, larger ones whose small tensors go in one message; of the last,
+    also the largest, and collectives of one tensor each, for which the least is gathered at a time.
+    Each plan decides how long gathered parameters stay, but by "gradients"."""
     names, total = _by_tensor(named)
-    bucket = total // _BUCKETS
-    found = [_layout(names, int(share * total), bucket_bytes, exchange_bytes, group, costs, False)
-             for share, bucket_bytes, exchange_bytes in (
-                 (1.0, bucket, bucket), (_HALF, bucket, bucket), (_SMALL_SHARE, bucket, bucket),
-                 (_SMALL_SHARE, 0, bucket // 2))]
-    return list({(tuple(layout.shards), layout.bucket_bytes): layout for layout in found}.values())
+    shares = (1.0, _HALF, _SMALL_SHARE) if sharding is None else (_copied_share(sharding),)
+    larger = [_larger(total, number, costs) for number in _FEWER_BUCKETS] if coalesce else []
+    compared = [(share, buckets) for share in shares for buckets in (_usual(total), *larger[:1])]
+    compared += [(shares[-1], buckets) for buckets in larger[1:]]
+    if coalesce or sharding is None:
+        compared.append((shares[-1], _Buckets(0, total // _BUCKETS // 2, 0)))
+    found = [_layout(names, int(share * total), buckets, group, costs, sharding == "gradients")
+             for share, buckets in compared]
+    return list({(tuple(layout.shards), layout.bucket_bytes, layout.coalesced_bytes): layout
+                 for layout in reversed(found)}.values())[::-1]
+
+
+def _copied_share(sharding: str) -> float:
+    return 1.0 if sharding == "none" else _SMALL_SHARE
 
 
 def counted_parameters(model: torch.nn.Module,
@@ -82,16 +100,41 @@ def _by_tensor(named: Iterable[tuple[str, torch.Tensor]]
     return names, sum(parameter.nbytes for parameter in names)
 
 
-def _layout(names: Mapping[torch.Tensor, list[str]], copied_bytes: int, bucket_bytes: int,
-            exchange_bytes: int, group: Group, costs: CollectiveCosts,
-            keeps_gathered: bool) -> GraphLayout:
+@dataclasses.dataclass(frozen=True)
+class _Buckets:
+    """As of a ``GraphLayout``."""
+
+    bucket_bytes: int
+    exchange_bytes: int
+    coalesced_bytes: int
+
+
+def _usual(total: int) -> _Buckets:
+    """A message for each tensor."""
+    share = total // _BUCKETS
+    return _Buckets(share, share, 0)
+
+
+def _larger(total: int, number: int, costs: CollectiveCosts) -> _Buckets:
+    """So many, unless others are long enough; small tensors go in one message."""
+    alone = costs.by_start[GATHER_START].alone
+    long_bytes = _LATENCIES * alone.latency / max(alone.per_byte, _LEAST_PER_BYTE)
+    size = max(total // _BUCKETS, min(total // number, int(long_bytes)))
+    return _Buckets(size, _MOST_PADDED * size, costs.coalesced_bytes)
+
+
+def _layout(names: Mapping[torch.Tensor, list[str]], copied_bytes: int, buckets: _Buckets,
+            group: Group, costs: CollectiveCosts, keeps_gathered: bool) -> GraphLayout:
     """``copied_bytes``: of the smallest parameters, of which each rank has a copy."""
     shards: dict[str, ShardLayout] = {}
-    smaller = 0
+    smaller = small = 0
     for parameter in sorted(names, key=lambda parameter: parameter.nbytes):
         smaller += parameter.nbytes
         if smaller > copied_bytes and can_be_sharded(parameter.shape, group.size):
             shards.update(dict.fromkeys(names[parameter],
                                         ShardLayout(tuple(parameter.shape), group.size)))
-    return GraphLayout(group.key, shards, keeps_gathered, min(_MOST_BUCKET_BYTES, bucket_bytes),
-                       exchange_bytes if can_exchange(group) else 0, costs)
+            small += parameter.nbytes <= buckets.coalesced_bytes
+    return GraphLayout(group.key, shards, keeps_gathered,
+                       min(_MOST_BUCKET_BYTES, buckets.bucket_bytes),
+                       buckets.exchange_bytes if can_exchange(group) else 0,
+                       buckets.coalesced_bytes if small > 1 else 0, costs)
