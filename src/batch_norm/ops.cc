@@ -39,9 +39,9 @@ Three backward(const Tensor& gradient, const Tensor& input, const OptionalTensor
                double epsilon, std::array<bool, 3> mask) {
   TORCH_CHECK(training && weight.has_value(), "this is for training, with a weight");
   const Tensor reserve = at::empty({0}, input.options().dtype(at::kByte));
-  auto [of_input, of_weight, of_bias] = at::cudnn_batch_norm_backward(
-      input, gradient.contiguous(input.suggest_memory_format()), *weight, {}, {}, mean, deviation,
-      epsilon, reserve);
+  auto [of_input, of_weight, of_bias] =
+      at::cudnn_batch_norm_backward(input, gradient.contiguous(input.suggest_memory_format()),
+                                    *weight, {}, {}, mean, deviation, epsilon, reserve);
   return {mask[0] ? of_input : Tensor(), mask[1] ? of_weight : Tensor(),
           mask[2] ? of_bias : Tensor()};
 }
@@ -57,15 +57,13 @@ torch::Library* defined() {
       "cudnn_batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? "
       "running_var, bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor)",
       TORCH_FN(forward));
-  define(
-      "cudnn_batch_norm_no_training(Tensor input, Tensor? weight, Tensor? bias, Tensor "
-      "running_mean, Tensor running_var, float momentum, float eps) -> (Tensor, Tensor, Tensor)",
-      TORCH_FN(no_training));
-  define(
-      "cudnn_batch_norm_backward(Tensor grad_out, Tensor input, Tensor? weight, Tensor? "
-      "running_mean, Tensor? running_var, Tensor? save_mean, Tensor? save_invstd, bool train, "
-      "float eps, bool[3] output_mask) -> (Tensor, Tensor, Tensor)",
-      TORCH_FN(backward));
+  define("cudnn_batch_norm_no_training(Tensor input, Tensor? weight, Tensor? bias, Tensor "
+         "running_mean, Tensor running_var, float momentum, float eps) -> (Tensor, Tensor, Tensor)",
+         TORCH_FN(no_training));
+  define("cudnn_batch_norm_backward(Tensor grad_out, Tensor input, Tensor? weight, Tensor? "
+         "running_mean, Tensor? running_var, Tensor? save_mean, Tensor? save_invstd, bool train, "
+         "float eps, bool[3] output_mask) -> (Tensor, Tensor, Tensor)",
+         TORCH_FN(backward));
   return ops;
 }
 

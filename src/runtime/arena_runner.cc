@@ -276,8 +276,8 @@ void ArenaRunner::require_on_device(const Program::Run& run, const at::Tensor& r
                           op.name, op.type, result.device().str(), device_.torch_device().str()));
 }
 
-/// A number that is on the host where an op runs, and on the device where it is recorded, shifts the
-/// requests of the op against its profile.
+/// A number that is on the host where an op runs, and on the device where it is recorded, shifts
+/// the requests of the op against its profile.
 void ArenaRunner::require_as_before(const Program::Run& run, const Program::Output& output) const {
   const auto is_same = [&](const auto* known) { return known->value == output.value; };
   if (std::ranges::none_of(numbers_on_host_, is_same)) return;

@@ -69,7 +69,8 @@ struct Converter {
   c10::IValue operator()(NoneArg) const {
     if (takes_none(expected)) return {};
     if (expected.default_value()) return *expected.default_value();
-    // Some schemas say "Tensor" where the op knows none: the bias of the backward passes of attention.
+    // Some schemas say "Tensor" where the op knows none: the bias of the backward passes of
+    // attention.
     if (core_type(expected)->kind() == TypeKind::TensorType) return at::Tensor();
     refuse(expected, "nothing");
   }

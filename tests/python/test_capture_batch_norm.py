@@ -1,10 +1,12 @@
 """Batch norms that update their running statistics in place."""
 
+import json
+
 import pytest
 import torch
-from capture_cases import capture_case, ops_of
+from capture_cases import capture_case, compiled_step, ops_of
 from joint_by_hand import JointByHand
-from lowtide.pytorch.capture import from_joint
+from lowtide.pytorch.capture import batch_norm, from_joint
 from plan_by_hand import rule_against_another_run
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -27,6 +29,23 @@ def test_a_batch_norm_used_twice_updates_twice():
     first, second = (op for _, op in ops_of(document, "aten::native_batch_norm"))
     assert [first["inputs"][i] for i in first["mutates"]] == [
         second["inputs"][i] for i in second["mutates"]]
+
+
+def test_what_eager_leaves_to_cudnn_is_recorded_as_its_op(monkeypatch):
+    _, plain = capture_case("convolution and batch norm")
+    monkeypatch.setattr(batch_norm, "is_by_cudnn", lambda node: True)
+    captured = compiled_step.__wrapped__("convolution and batch norm")[0].captured
+    document = json.loads(captured.graph.format())
+    for traced, recorded in (("aten::native_batch_norm", "lowtide::cudnn_batch_norm"),
+                             ("aten::native_batch_norm_backward",
+                              "lowtide::cudnn_batch_norm_backward")):
+        (_, before), = ops_of(plain, traced)
+        (_, after), = ops_of(document, recorded)
+        assert {**before, "type": recorded} == after
+        names = [[argument.name for argument in op._schema.arguments] for op in (
+            getattr(getattr(torch.ops, library), name).default
+            for library, name in (traced.split("::"), recorded.split("::")))]
+        assert names[0] == names[1]
 
 
 def test_statistics_in_place_wait_for_those_who_read_the_old():
