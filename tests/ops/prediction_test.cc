@@ -79,7 +79,9 @@ TEST(Examples, CoverEveryOpOfTheLibrary) {
   for (const auto family : testing::families()) family({builder});
   std::set<std::string> covered;
   for (const Op& op : builder.data().ops) covered.insert(op.type);
-  const std::vector<std::string> names = op_names();
+  std::vector<std::string> names = op_names();
+  // They run on a GPU alone, and have the shapes of PyTorch's own batch norm.
+  std::erase_if(names, [](const auto& name) { return name.starts_with("lowtide::cudnn_"); });
   EXPECT_EQ(covered, std::set<std::string>(names.begin(), names.end()));
 }
 
