@@ -4,10 +4,11 @@
 #include <ATen/ops/cudnn_batch_norm_backward.h>
 #include <ATen/ops/empty.h>
 #include <c10/util/Exception.h>
-#include <torch/library.h>
 
 #include <array>
 #include <tuple>
+
+#include "device/own_ops.h"
 
 namespace lowtide::batch_norm {
 namespace {
@@ -46,29 +47,26 @@ Three backward(const Tensor& gradient, const Tensor& input, const OptionalTensor
           mask[2] ? of_bias : Tensor()};
 }
 
-torch::Library* defined() {
-  auto* const ops = new torch::Library(torch::Library::FRAGMENT, "lowtide", std::nullopt, __FILE__,
-                                       __LINE__);  // as long as PyTorch's own
-  const auto define = [ops](const char* schema, auto kernel) {
-    ops->def(schema, torch::dispatch(c10::DispatchKey::CompositeExplicitAutograd,
-                                     torch::CppFunction(kernel)));
-  };
-  define(
+bool define_all() {
+  using device::define_op;
+  define_op(
       "cudnn_batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? "
       "running_var, bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor)",
       TORCH_FN(forward));
-  define("cudnn_batch_norm_no_training(Tensor input, Tensor? weight, Tensor? bias, Tensor "
-         "running_mean, Tensor running_var, float momentum, float eps) -> (Tensor, Tensor, Tensor)",
-         TORCH_FN(no_training));
-  define("cudnn_batch_norm_backward(Tensor grad_out, Tensor input, Tensor? weight, Tensor? "
-         "running_mean, Tensor? running_var, Tensor? save_mean, Tensor? save_invstd, bool train, "
-         "float eps, bool[3] output_mask) -> (Tensor, Tensor, Tensor)",
-         TORCH_FN(backward));
-  return ops;
+  define_op(
+      "cudnn_batch_norm_no_training(Tensor input, Tensor? weight, Tensor? bias, Tensor "
+      "running_mean, Tensor running_var, float momentum, float eps) -> (Tensor, Tensor, Tensor)",
+      TORCH_FN(no_training));
+  define_op(
+      "cudnn_batch_norm_backward(Tensor grad_out, Tensor input, Tensor? weight, Tensor? "
+      "running_mean, Tensor? running_var, Tensor? save_mean, Tensor? save_invstd, bool train, "
+      "float eps, bool[3] output_mask) -> (Tensor, Tensor, Tensor)",
+      TORCH_FN(backward));
+  return true;
 }
 
 }  // namespace
 
-void register_ops() { [[maybe_unused]] static const torch::Library* const ops = defined(); }
+void register_ops() { [[maybe_unused]] static const bool are_defined = define_all(); }
 
 }  // namespace lowtide::batch_norm

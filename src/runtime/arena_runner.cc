@@ -209,8 +209,12 @@ void ArenaRunner::settle(const Program::Run& run, StepReport& report) {
 /// Its address in the block stays unused.
 void ArenaRunner::keep_on_host(const Program::Output& output, at::Tensor number) {
   *output.value = std::move(number);
-  const auto is_same = [&](const auto* known) { return known->value == output.value; };
-  if (std::ranges::none_of(numbers_on_host_, is_same)) numbers_on_host_.push_back(&output);
+  if (!was_on_host(output)) numbers_on_host_.push_back(&output);
+}
+
+bool ArenaRunner::was_on_host(const Program::Output& output) const {
+  return std::ranges::any_of(numbers_on_host_,
+                             [&](const auto* known) { return known->value == output.value; });
 }
 
 /// Ensures that the result is at its planned address; copies it there if needed.
@@ -279,8 +283,7 @@ void ArenaRunner::require_on_device(const Program::Run& run, const at::Tensor& r
 /// A number that is on the host where an op runs, and on the device where it is recorded, shifts
 /// the requests of the op against its profile.
 void ArenaRunner::require_as_before(const Program::Run& run, const Program::Output& output) const {
-  const auto is_same = [&](const auto* known) { return known->value == output.value; };
-  if (std::ranges::none_of(numbers_on_host_, is_same)) return;
+  if (!was_on_host(output)) return;
   const Op& op = graph_.op(run.op);
   throw Error(fmt::format("op \"{}\" ({}) keeps the seed of its dropout on the host, which no "
                           "recording can; use another kernel, such as flash attention in 16 bits, "

@@ -79,6 +79,7 @@ class ArenaRunner {
   void check_elements(const Program::Run& run, const Program::Output& output,
                       const at::Tensor& result) const;
   void require_layout_of_base(const Program::Run& run, const Program::Output& output) const;
+  bool was_on_host(const Program::Output& output) const;
   void require_as_before(const Program::Run& run, const Program::Output& output) const;
   void require_on_device(const Program::Run& run, const at::Tensor& result) const;
   [[noreturn]] void refuse_copy(const Program::Run& run, const Program::Output& output) const;

@@ -133,7 +133,7 @@ TEST_P(ExecutorMemory, ValuesLieAtMultiplesOfTheGraphsAlignment) {
   }
 }
 
-/// Whether the convolution takes memory besides its result, as on most devices.
+/// Whether the convolution takes memory beside its result, as on most devices.
 bool takes_scratch(const Sample& s) {
   return std::ranges::any_of(s.graph.op(s.conv).allocations,
                              [](const Allocation& a) { return a.output == -1; });
