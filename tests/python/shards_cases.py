@@ -1,9 +1,11 @@
 """Models for tests on several ranks, and how they are trained with and without Lowtide."""
 
 import dataclasses
+from collections import Counter
 
 import lowtide
 import torch
+from lowtide.pytorch.shards.collectives import GATHER_STARTS
 from lowtide.pytorch.wrap import session_of
 from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
@@ -173,6 +175,14 @@ def ran(model):
     """By type, how often the plan of the last step runs ops."""
     session = session_of(model)
     region = session._graphs.latest
-    types = [region.priced.graph.ops[action[1]].type
-             for action in session.plan_for(region).actions if action[0] == "run"]
-    return {kind: types.count(kind) for kind in set(types)}
+    return Counter(region.priced.graph.ops[action[1]].type
+                   for action in session.plan_for(region).actions if action[0] == "run")
+
+
+def needed(model):
+    """By type, how many ops the last step has, each of which a plan runs at least once."""
+    return Counter(op.type for op in session_of(model)._graphs.latest.priced.graph.ops)
+
+
+def gathers(types):
+    return sum(types[start] for start in GATHER_STARTS)

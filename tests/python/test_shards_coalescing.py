@@ -7,7 +7,7 @@ import lowtide
 import pytest
 import torch
 from lowtide.pytorch import on_ranks
-from lowtide.pytorch.shards.collectives import COALESCED_GATHER_START, GATHER_STARTS, WAITS
+from lowtide.pytorch.shards.collectives import COALESCED_GATHER_START, WAITS
 from lowtide.pytorch.shards.costs import CollectiveCost, CollectiveCosts, LineOfBytes
 from lowtide.pytorch.shards.sharding import _MOST_BUCKET_BYTES, SHARDINGS, candidates
 from lowtide.pytorch.wrap import session_of
@@ -15,6 +15,7 @@ from shards_cases import (
     StandInGroup,
     adam,
     batches,
+    gathers,
     made,
     parameters_of,
     ran,
@@ -61,7 +62,7 @@ def trained_by(rank, ranks, costs, coalesce, budget):
     """Losses, what the model and its optimizer hold, ops by type, predicted seconds."""
     with mock.patch.object(on_ranks, "costs_of", lambda group, device: costs):
         model, optimizer = wrapped("gpt", rank, ranks, sharding="full", budget=budget,
-                                   coalesce=coalesce)
+                                   coalesce=coalesce, time_limit=2.0)
     losses = trained(model, optimizer, batches("gpt", rank))
     held = {f"{place}.{name}": whole(value)
             for place, state in optimizer.state_dict()["state"].items()
@@ -75,10 +76,6 @@ def least_budget(rank, ranks, costs, coalesce):
           pytest.raises(lowtide.InfeasibleError) as refused):
         wrapped("gpt", rank, ranks, sharding="full", budget=1000, coalesce=coalesce)
     return refused.value.smallest_budget
-
-
-def gathers(types):
-    return sum(types.get(start, 0) for start in GATHER_STARTS)
 
 
 #: Of the least budget without coalesced messages, with room for all parameters.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import math
+import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -125,17 +126,20 @@ class _LayoutChoice:
         """Of those that fit, the one whose plan is predicted to take the least time, and the first
         of several. Raises InfeasibleError where none fits, as for the one that needs the least."""
         best, seconds = None, float("inf")
-        failures: list[InfeasibleError] = []
+        needed: list[tuple[float, GraphLayout]] = []
         for layout in layouts:
             try:
-                predicted = self._predicted(layout)
+                predicted = self._predicted(layout, self.briefly(self.settings))
             except InfeasibleError as error:
-                failures.append(error)
+                needed.append((_smallest_budget(error), layout))
                 continue
             if best is None or predicted < seconds:
                 best, seconds = layout, predicted
         if best is None:
-            raise min(failures, key=_smallest_budget)
+            # Not for a brief search alone: the smallest budget that it found may be refused to one
+            # that had less of the processor.
+            _, best = min(needed, key=operator.itemgetter(0))
+            self._predicted(best, self.settings)
         return best
 
     def briefly(self, settings: Settings) -> Settings:
@@ -143,10 +147,10 @@ class _LayoutChoice:
         return dataclasses.replace(settings,
                                    time_limit=self.part * self.settings.time_limit)
 
-    def _predicted(self, layout: GraphLayout) -> float:
+    def _predicted(self, layout: GraphLayout, settings: Settings) -> float:
         """Seconds of a step. Raises InfeasibleError."""
-        with planned_as_it_is(self.model, self.example_inputs, self.briefly(self.settings),
-                              self.group, layout, self.wrapped) as session:
+        with planned_as_it_is(self.model, self.example_inputs, settings, self.group, layout,
+                              self.wrapped) as session:
             if not session.has_plans:
                 return float("inf")
             if self.settings.budget.share is not None:
