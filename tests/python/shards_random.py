@@ -271,6 +271,7 @@ class Budgets:
 
     def __init__(self, model, least, most, first):
         self._model, self._least, self._most, self._now = model, least, most, first
+        self._unlimited = 0  # what has no budget may be a part of what has none
 
     def change(self, share):
         """To one that is smaller than all steps need it may not be changed, but to the smallest
@@ -303,9 +304,11 @@ class Budgets:
 
     @contextlib.contextmanager
     def _no_mark(self):
+        self._unlimited += 1
         mark(math.inf)
         yield
-        mark(self._now)
+        self._unlimited -= 1
+        mark(math.inf if self._unlimited else self._now)
 
 
 def within(least, most, share):
