@@ -11,7 +11,8 @@ tools=build-tidy/tools
 if ! cmp -s "$requirements" "$tools/requirements.txt"; then
   echo "lint: installing Python packages in $tools"
   python -m venv "$tools"
-  "$tools/bin/python" -m pip install --quiet --disable-pip-version-check -r "$requirements"
+  "$tools/bin/python" -m pip install --quiet --disable-pip-version-check \
+    --require-hashes --no-deps -r "$requirements"
   cp "$requirements" "$tools/requirements.txt"
 fi
 

@@ -32,17 +32,19 @@ if [ ${#missing[@]} -gt 0 ]; then
     "${missing[@]}" >/dev/null
 fi
 
-# requirements-integrations.txt lists all it needs, and is not to bring another torch.
+# All packages have hashes but torch, which comes last with those that its build still needs.
 requirements=(scripts/requirements.txt scripts/requirements-integrations.txt
-              scripts/requirements-cuda.txt)
+              scripts/requirements-cuda.txt scripts/requirements-torch.txt)
 stamp=.venv/requirements.txt
 if ! cat "${requirements[@]}" | cmp -s - "$stamp"; then
   echo "setup: installing Python packages in .venv"
   [ -x .venv/bin/python ] || python3 -m venv .venv
   pip=(.venv/bin/python -m pip install --quiet --disable-pip-version-check)
-  "${pip[@]}" -r "${requirements[0]}"
-  "${pip[@]}" --no-deps -r "${requirements[1]}"
-  "${pip[@]}" --no-deps --upgrade --target .venv/cuda -r "${requirements[2]}"
+  locked=("${pip[@]}" --require-hashes --no-deps)
+  "${locked[@]}" -r "${requirements[0]}"
+  "${locked[@]}" -r "${requirements[1]}"
+  "${locked[@]}" --upgrade --target .venv/cuda -r "${requirements[2]}"
+  "${pip[@]}" -r "${requirements[3]}"
   cat "${requirements[@]}" >"$stamp"
 fi
 

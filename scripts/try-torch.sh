@@ -21,7 +21,7 @@ git ls-files --cached --others --exclude-standard -z |
   tar --create --null --files-from - --ignore-failed-read |  # a file may be removed, uncommitted
   tar --extract --directory "$copy"  # with its time, so that the build compiles what changed
 cd "$copy"
-sed -i -E "s/\btorch==[0-9.]+/torch==$version/" scripts/requirements.txt pyproject.toml
+sed -i -E "s/\btorch==[0-9.]+/torch==$version/" scripts/requirements-torch.txt pyproject.toml
 
 [ -x .venv/bin/python ] || "$python" -m venv .venv
 scripts/setup.sh

@@ -12,6 +12,8 @@ import zipfile
 
 import lowtide
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -21,8 +23,36 @@ def pins(*lines):
     return dict(line.split("==") for line in lines if "==" in line and not line.startswith("#"))
 
 
+def lines_of(requirements):
+    return (ROOT / "scripts" / requirements).read_text().splitlines()
+
+
+LOCKS = ["requirements", "requirements-cuda", "requirements-integrations", "requirements-lint",
+         "requirements-site"]
+
+
+@pytest.mark.parametrize("name", LOCKS)
+def test_what_is_installed_has_the_pinned_versions_and_hashes(name):
+    """As scripts/lock.sh writes them."""
+    locked = [Requirement(line.rstrip(" \\")) for line in lines_of(f"{name}.txt")
+              if "==" in line and not line.startswith("#")]
+    pinned = [Requirement(line) for line in lines_of(f"{name}.in") if not line.startswith("#")]
+    assert ({(canonicalize_name(one.name), str(one.specifier), one.marker is None)
+             for one in locked}
+            == {(canonicalize_name(one.name), str(one.specifier), one.marker is None)
+                for one in pinned})
+    requirements = "\n".join(lines_of(f"{name}.txt")).replace("\\\n", "").splitlines()
+    assert all("--hash=sha256:" in line for line in requirements if not line.startswith("#"))
+
+
+def test_only_torch_is_installed_without_a_hash():
+    every = {path.stem for path in (ROOT / "scripts").glob("requirements*")}
+    assert every == {*LOCKS, "requirements-torch"}
+    assert pins(*lines_of("requirements-torch.txt")).keys() == {"torch"}
+
+
 def test_the_wheel_is_built_with_what_the_tests_use():
-    tested = pins(*(ROOT / "scripts" / "requirements.txt").read_text().splitlines())
+    tested = pins(*lines_of("requirements.in"), *lines_of("requirements-torch.txt"))
     built_with = pins(*PROJECT["build-system"]["requires"])
     shared = built_with.keys() & tested.keys()
     assert shared == {"pybind11", "highsbox", "torch"}
