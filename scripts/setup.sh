@@ -32,9 +32,9 @@ if [ ${#missing[@]} -gt 0 ]; then
     "${missing[@]}" >/dev/null
 fi
 
-# All packages have hashes but torch, which comes last with those that its build still needs.
-requirements=(scripts/requirements.txt scripts/requirements-integrations.txt
-              scripts/requirements-cuda.txt scripts/requirements-torch.txt)
+# All packages have hashes but torch, which comes with those that its build still needs.
+requirements=(scripts/requirements.txt scripts/requirements-torch.txt
+              scripts/requirements-integrations.txt scripts/requirements-cuda.txt)
 stamp=.venv/requirements.txt
 if ! cat "${requirements[@]}" | cmp -s - "$stamp"; then
   echo "setup: installing Python packages in .venv"
@@ -42,9 +42,9 @@ if ! cat "${requirements[@]}" | cmp -s - "$stamp"; then
   pip=(.venv/bin/python -m pip install --quiet --disable-pip-version-check)
   locked=("${pip[@]}" --require-hashes --no-deps)
   "${locked[@]}" -r "${requirements[0]}"
-  "${locked[@]}" -r "${requirements[1]}"
-  "${locked[@]}" --upgrade --target .venv/cuda -r "${requirements[2]}"
-  "${pip[@]}" -r "${requirements[3]}"
+  "${pip[@]}" -r "${requirements[1]}"
+  "${locked[@]}" -r "${requirements[2]}"
+  "${locked[@]}" --upgrade --target .venv/cuda -r "${requirements[3]}"
   cat "${requirements[@]}" >"$stamp"
 fi
 
