@@ -10,6 +10,7 @@ import weakref
 import lowtide
 import pytest
 import torch
+from lowtide.pytorch.autograd import stash_choice
 from lowtide.pytorch.plans import graph_plans
 from lowtide.pytorch.plans.same_addresses import at_same_addresses
 from lowtide.pytorch.wrap import session_of
@@ -188,6 +189,22 @@ def test_every_size_trains_within_the_budget_without_a_search(kind, seed, search
         peak, _, _ = profiled(lambda size=size: losses_of(wrapped, [size]) and None)
         assert peak <= wrapped.memory.budget - held
     assert not searches
+
+
+def cost_with_stashes(attempt):
+    return attempt.free.cost + (0 if attempt.region.stashes else 1e9)
+
+
+@pytest.mark.parametrize("seed", sweep(range(12), usual=[1]))
+def test_sizes_whose_values_are_too_small_have_the_stashes_of_the_largest(seed, monkeypatch):
+    """Values of a few bytes are not held in fewer, but where all sizes have one graph."""
+    monkeypatch.setattr(stash_choice, "_free_cost", cost_with_stashes)
+    make, least, most, places, rng = case("transformer", seed)
+    wrapped = wrapped_for(make, most, rng.choice([0.0, 0.6, 0.8]), dynamic_shapes=places)
+    sizes = [least, most, rng.randint(least, most)]
+    assert same_bits(trained(wrapped, sizes), trained(built(make), sizes))
+    if most >= 48:  # draws of the largest take more bytes than are left alone
+        assert {region.stash_names for region in session_of(wrapped).regions} - {()}
 
 
 LENGTH = Dim("length", min=3, max=20)

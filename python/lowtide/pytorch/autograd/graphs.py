@@ -89,7 +89,7 @@ class Graphs:
 
     def _as_largest(self, graph: PlannedGraph, sizes: SizesOfGraph) -> Region:
         """With the stashes that the graph has at its largest size."""
-        chosen = [stash for stash in graph.stashes.found if stash.name in sizes.stashes]
+        chosen = graph.stashes.named(sizes.stashes)
         return graph.with_stashes(chosen, lambda captured: self._region(
             captured, self.settings, chosen, None, sizes))
 

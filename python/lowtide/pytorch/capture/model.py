@@ -98,7 +98,8 @@ class _Rewriting:
                              f"out.")
         if self.stash is None:
             return joint
-        return stashed(joint, stashes_of(joint, num_fwd_outputs, self.stash))
+        return stashed(joint, [stash for stash in stashes_of(joint, num_fwd_outputs, self.stash)
+                               if stash.is_of_use])
 
 
 class _Recorder:

@@ -142,19 +142,23 @@ class GraphOfSizes:
         return self._session.add(found.captured, found.trained, found.stashes, known)
 
     def _planned_at_largest(self, used: Used) -> tuple[PlannedGraph, SizesOfGraph]:
-        trace = self._trace_for(used)
         settings, device = self._session.settings, self._full_largest.captured.device
+        trace = self._trace_for(used)
+        measured = [self._at(trace, sizes) for sizes in self._measured]
+        largest = self._at(trace, self._largest)
 
-        def captured_at(sizes: Sizes, names: tuple[str, ...]) -> Graph:
-            found = self._at(trace, sizes)
-            chosen = [stash for stash in found.stashes.found if stash.name in names]
+        def captured_at(found: JointTrace, names: tuple[str, ...]) -> Graph:
+            chosen = found.stashes.named(names)
             return (found.stashes.captured_with(chosen) if chosen else found.captured).graph
 
-        family = SizeFamily([functools.partial(captured_at, sizes) for sizes in self._measured],
-                            lambda graph: measure(graph, device, settings))
-        known = SizesOfGraph(family)
-        largest = self._at(trace, self._largest)
-        return self._session.add(largest.captured, largest.trained, largest.stashes, known), known
+        known = SizesOfGraph(SizeFamily(
+            [functools.partial(captured_at, found) for found in measured],
+            lambda graph: measure(graph, device, settings)))
+        # All sizes have the ops of the largest.
+        everywhere = set.intersection(*({stash.name for stash in found.stashes.possible}
+                                        for found in [*measured, largest]))
+        return self._session.add(largest.captured, largest.trained,
+                                 largest.stashes.only(everywhere), known), known
 
 
 def _text(open_sizes: OpenSizes, sizes: Sizes) -> str:

@@ -122,8 +122,8 @@ def captured_trace(joint: fx.GraphModule, num_fwd_outputs: int, described: list[
                           updated=mutated_primals(step), fused_update=settings.fused_update)
 
     captured = capture(joint)
-    found = () if settings.stash is None else stashes_of(joint, num_fwd_outputs, settings.stash)
-    stashes = Stashes(found, lambda chosen: capture(stashed(joint, chosen)))
+    possible = () if settings.stash is None else stashes_of(joint, num_fwd_outputs, settings.stash)
+    stashes = Stashes(possible, lambda chosen: capture(stashed(joint, chosen)))
     return JointTrace(joint, captured, tensors_to_save(captured), trained, slices, stashes)
 
 

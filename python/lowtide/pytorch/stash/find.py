@@ -17,9 +17,6 @@ from .stash import Form, Passing, Stash
 
 _aten = torch.ops.aten
 
-#: Values of fewer bytes stay as they are.
-_LEAST_BYTES = 4096
-
 #: Ops of the backward pass that read of one argument nothing but its shape, and its position.
 _SHAPED = {target: 1 for target in (
     _aten.max_pool2d_with_indices_backward.default, _aten.max_pool3d_with_indices_backward.default,
@@ -39,6 +36,7 @@ _FLOATS = (torch.float64, torch.float32, torch.bfloat16, torch.float16)
 
 def stashes_of(joint: fx.GraphModule, num_fwd_outputs: int, kind: str) -> tuple[Stash, ...]:
     """All that are allowed: of ``"exact"`` those without loss, else also activations in that type.
+    Small values have some that are of no use.
 
     Not values that the caller has anyway, primals and results, nor views of these.
     """
@@ -67,7 +65,7 @@ def _storage(node: fx.Node) -> int:
 def _stash(group: Sequence[fx.Node], behind: set[fx.Node], kind: str) -> Stash | None:
     """Of a value, the first of the group, and its views; ``behind``: the backward pass."""
     value = group[0].meta["val"]
-    if not _fills_its_storage(value) or value.untyped_storage().nbytes() < _LEAST_BYTES:
+    if not _fills_its_storage(value):
         return None
     reads = [(reader, view) for view in group for reader in view.users
              if reader in behind and reader not in group]
@@ -81,9 +79,8 @@ def _stash(group: Sequence[fx.Node], behind: set[fx.Node], kind: str) -> Stash |
     form = _form(group[0], read, kind) if read else None
     if read and form is None:
         return None
-    stash = Stash(group[0], form, tuple(read),
-                  tuple(Passing(reader, reader.args[2]) for reader, _ in passing), tuple(shaped))
-    return stash if stash.held_bytes < stash.whole_bytes else None
+    return Stash(group[0], form, tuple(read),
+                 tuple(Passing(reader, reader.args[2]) for reader, _ in passing), tuple(shaped))
 
 
 def _can_be_viewed_again(view: fx.Node, group: Sequence[fx.Node]) -> bool:

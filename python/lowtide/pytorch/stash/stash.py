@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Generic, TypeVar
 
 import torch
 from torch import fx
+
+#: Values of fewer bytes stay as they are.
+_LEAST_BYTES = 4096
 
 #: Adds a call to a graph and returns its result, or results (``joint_graph.calls``).
 Run = Callable
@@ -74,15 +77,20 @@ class Stash:
         bounds = {passing.low for passing in self.passing}
         return (self.form.held_bytes(value) if self.form else 0) + len(bounds) * bits_bytes(value)
 
+    @property
+    def is_of_use(self) -> bool:
+        return self.whole_bytes >= _LEAST_BYTES and self.held_bytes < self.whole_bytes
+
 
 Captured = TypeVar("Captured")
 
 
 @dataclasses.dataclass(frozen=True)
 class Stashes(Generic[Captured]):
-    """Those of a joint graph. ``capture``: the graph with some of them."""
+    """Those of a joint graph. ``capture``: the graph with some of them. ``possible``: also those
+    that are of no use at the sizes of this graph, but at others of its range."""
 
-    found: tuple[Stash, ...]
+    possible: tuple[Stash, ...]
     capture: Callable[[Sequence[Stash]], Captured]
     _known: dict[frozenset[str], Captured] = dataclasses.field(default_factory=dict)
 
@@ -92,6 +100,16 @@ class Stashes(Generic[Captured]):
         if names not in self._known:
             self._known[names] = self.capture(chosen)
         return self._known[names]
+
+    def named(self, names: Collection[str]) -> tuple[Stash, ...]:
+        return tuple(stash for stash in self.possible if stash.name in names)
+
+    def only(self, names: Collection[str]) -> Stashes[Captured]:
+        return Stashes(self.named(names), self.capture)
+
+    @property
+    def found(self) -> tuple[Stash, ...]:
+        return tuple(stash for stash in self.possible if stash.is_of_use)
 
     @property
     def exact(self) -> tuple[Stash, ...]:
