@@ -151,7 +151,8 @@ class GraphOfSizes:
             return (found.stashes.captured_with(chosen) if chosen else found.captured).graph
 
         family = SizeFamily([functools.partial(captured_at, sizes) for sizes in self._measured],
-                            lambda graph: measure(graph, device, settings))
+                            lambda graph, microseconds: measure(graph, device, settings,
+                                                                microseconds))
         known = SizesOfGraph(family)
         largest = self._at(trace, self._largest)
         return self._session.add(largest.captured, largest.trained, largest.stashes, known), known
