@@ -9,6 +9,10 @@
 
 namespace lowtide::profile {
 
+/// Of a run that takes longer, what sets up the first one, and what others do to it, is a small
+/// part: it is timed once.
+constexpr double kLongSeconds = 1;
+
 /// Memory of a device for the tensors of one op at a time, reused for each trial.
 class TrialMemory {
  public:
@@ -38,9 +42,9 @@ class TrialMemory {
   std::int64_t busy_elements_ = 0;  ///< as many are added up to keep it busy
 };
 
-/// Runs one op of an executable graph on synthetic inputs; records its allocations, and its time at
-/// planned addresses, as in a step. Restores the global generator. Throws Error that names the op
-/// when it fails.
+/// Runs one op of an executable graph on synthetic inputs; records its allocations, and its time,
+/// unless it takes kLongSeconds at planned addresses, as in a step. Restores the global generator.
+/// Throws Error that names the op when it fails.
 cost::OpProfile try_op(const Graph& graph, OpId op, const device::ComputeDevice& device,
                        TrialMemory& room);
 

@@ -80,6 +80,7 @@ class Profiling {
     const double most_seconds = all_.seconds();
     const runtime::Stopwatch confirming;
     std::vector<Wanted> doubtful = heavy();
+    std::erase_if(doubtful, [&](const Wanted& op) { return is_confirmed(times_.at(op.key)); });
     while (!doubtful.empty() && confirming.seconds() < most_seconds) {
       for (const Wanted& next : doubtful) {
         if (control_.should_stop()) return;
@@ -110,6 +111,7 @@ class Profiling {
   static bool is_confirmed(std::vector<double> times) {
     constexpr double kAlike = 0.03;
     std::ranges::sort(times);
+    if (times[0] >= kLongSeconds * 1e6) return true;
     return times.size() > 1 && times[1] <= (1 + kAlike) * times[0];
   }
 

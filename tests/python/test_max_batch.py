@@ -169,11 +169,30 @@ def test_no_share_is_proposed_where_only_bytes_make_sense(budget):
         with pytest.raises(lowtide.InputError, match="512MB") as refused:
             search()
         assert "%" not in str(refused.value)
+        assert str(budget) in str(refused.value)
 
 
 def test_what_is_no_function_is_refused():
     with pytest.raises(lowtide.InputError, match="max_batch wants a function .*not a int"):
         lowtide.max_batch(3, "5MiB")
+
+
+def test_a_model_in_place_of_a_function_is_refused():
+    with pytest.raises(lowtide.InputError, match="max_batch wants a function .*not a Linear"):
+        lowtide.max_batch(torch.nn.Linear(8, 8), "5MiB")
+
+
+def test_a_function_that_makes_the_same_step_for_every_size_is_refused():
+    """Else every size would be said to fit."""
+    with pytest.raises(lowtide.InputError, match=r"for 1 and 2 it gives the same step.*\(3, 64\)"):
+        lowtide.max_batch(lambda size: make(3), "5MiB", verbose=False)
+
+
+def test_a_model_may_have_the_size():
+    def make_wide(size):
+        return nn.Sequential(nn.Linear(8, 64 * size), nn.Linear(64 * size, 1)), torch.randn(2, 8)
+
+    assert lowtide.max_batch(make_wide, "5MiB", limit=3, optimizer="sgd", verbose=False).size == 3
 
 
 def test_a_function_that_returns_no_inputs_is_refused():

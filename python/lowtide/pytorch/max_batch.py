@@ -13,7 +13,7 @@ from ..arguments import checked_count
 from .autograd.session import Session
 from .budget.budget import Budget
 from .budget.memory import Memory
-from .common.inputs import arguments_of
+from .common.inputs import arguments_of, tensors_in
 from .common.outputs import total
 from .common.progress import say
 from .largest_size import Asked, LargestSize, SizeTried
@@ -84,9 +84,10 @@ def search_largest(
     limit = checked_count("limit", limit, 1)
     if start is not None and checked_count("start", start, 1) > limit:
         raise InputError(f"start must be at most limit, which is {limit}, not {start}")
-    if not callable(make_step):
+    if not callable(make_step) or isinstance(make_step, torch.nn.Module):
         raise InputError(f"{asked.caller} wants a function of the {asked.size} that returns a "
-                         f"model and its inputs, not a {type(make_step).__name__}")
+                         f"model and its inputs, such as lambda {asked.size}: (model, "
+                         f"inputs_of({asked.size})), not a {type(make_step).__name__}")
     if settings.get("mesh") is not None:
         raise InputError("max_batch looks for a size in one process: for the ranks of a mesh use "
                          "lowtide.tune(make_step, None, budget, goal=\"batch\", mesh=mesh), on all "
@@ -130,6 +131,7 @@ class _Steps:
                  asked: Asked):
         self._make_step, self._settings, self._note = make_step, settings, note
         self._asked = asked
+        self._known: _Known | None = None
         self.memory: dict[int, Memory] = {}
 
     def run(self, size: int) -> SizeTried:
@@ -143,10 +145,35 @@ class _Steps:
             raise InfeasibleError(f"a step with a {self._asked.size} of {size} took {memory}")
         session = session_of(wrapped)
         needs = session.figures.least_bytes() if isinstance(session, Session) else None
+        self._require_another(size, _Known(size, _shapes_of(inputs), needs))
         if self._note is not None:
             self._note(size, wrapped)
         self.memory[size] = memory
         return SizeTried(memory.budget, needs, str(memory))
+
+    def _require_another(self, size: int, known: _Known) -> None:
+        """Of a step that is the same for all sizes, every size would fit."""
+        before, self._known = self._known, known
+        if before is None or known.needs is None:
+            return
+        if known == dataclasses.replace(before, size=size):
+            raise InputError(f"{self._asked.caller} wants a function of the {self._asked.size}, "
+                             f"and for {before.size} and {size} it gives the same step, with "
+                             f"inputs of the shapes {known.shapes}: make inputs of the size that "
+                             f"it is given")
+
+
+@dataclasses.dataclass(frozen=True)
+class _Known:
+    """Of a size: the shapes of its inputs, and the bytes that a step needs at least."""
+
+    size: int
+    shapes: tuple[tuple[int, ...], ...]
+    needs: int | None
+
+
+def _shapes_of(inputs: object) -> tuple[tuple[int, ...], ...]:
+    return tuple(tuple(tensor.shape) for tensor in tensors_in(inputs))
 
 
 def step_of_size(make_step: Callable, size: int, asked: Asked) -> tuple[torch.nn.Module, object]:

@@ -30,10 +30,12 @@ class Budget:
         if not (is_number and given == given or isinstance(given, str)):
             raise InputError(f"a budget is a number of bytes, a text such as \"6GiB\" or \"60%\", "
                              f"or None, not {given!r}")
-        if may_be_share and not isinstance(given, (str, numbers.Integral)) and 0 < given <= 1:
-            raise InputError(f"a budget of {given!r} bytes is too small for anything; for a share "
-                             f"of what a step takes when all values are kept, write "
-                             f"\"{given:.0%}\"")
+        if not isinstance(given, (str, numbers.Integral)) and 0 < given <= 1:
+            instead = (f"for a share of what a step takes when all values are kept, write "
+                       f"\"{given:.0%}\"" if may_be_share else
+                       "write bytes (800000000) or an amount (\"512MB\", \"1.5GiB\"): a share of "
+                       "what a step takes makes no sense here")
+            raise InputError(f"a budget of {given!r} bytes is too small for anything; {instead}")
         text = given if isinstance(given, str) else str(int(given))
         if not may_be_share and not text.rstrip().endswith("%"):
             return Budget(str(given), _core.parse_amount(text, "budget"))

@@ -1,10 +1,12 @@
-"""Where in the user's code a node of an FX graph comes from."""
+"""Where in the user's code a node of an FX graph, or an error, comes from."""
 
 from __future__ import annotations
 
 import os
 import re
+import traceback
 
+import lowtide
 import torch
 
 from ...source_line import SourceLine
@@ -12,6 +14,7 @@ from ...source_line import SourceLine
 _FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<function>\S+)\n'
                     r"\s*(?P<code>[^\n]*)")
 _TORCH = os.path.dirname(torch.__file__) + os.sep
+_LOWTIDE = os.path.dirname(lowtide.__file__) + os.sep
 
 
 def is_of_torch(file: str) -> bool:
@@ -36,3 +39,13 @@ def at_user_line(node: torch.fx.Node) -> str:
     """The same to end a message with: `` (model.py:12, in forward: y = f(x))`` or ""."""
     line = user_line(node)
     return f" ({line})" if line else ""
+
+
+def at_line_of_error(error: BaseException) -> str:
+    """The same for the innermost line, neither PyTorch's nor Lowtide's, that an error came from."""
+    own = [frame for frame in traceback.extract_tb(error.__traceback__)
+           if not frame.filename.startswith((_TORCH, _LOWTIDE))]
+    if not own:
+        return ""
+    line = own[-1]
+    return f" ({SourceLine(line.filename, line.lineno or 0, line.name, line.line or '')})"

@@ -153,7 +153,7 @@ class GraphOfSizes:
 
         known = SizesOfGraph(SizeFamily(
             [functools.partial(captured_at, found) for found in measured],
-            lambda graph: measure(graph, device, settings)))
+            lambda graph, microseconds: measure(graph, device, settings, microseconds)))
         # All sizes have the ops of the largest.
         everywhere = set.intersection(*({stash.name for stash in found.stashes.possible}
                                         for found in [*measured, largest]))

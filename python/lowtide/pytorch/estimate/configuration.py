@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import importlib
 import json
 import os
 import pathlib
@@ -14,6 +15,7 @@ from typing import Any
 import torch
 
 from ... import InputError
+from .fields import field_of, with_part_for_texts
 from .possible_numbers import require_possible_numbers
 
 #: Where a configuration names no class, the first of these that has one for it: of a model with an
@@ -61,7 +63,7 @@ def model_of(configuration: Any) -> torch.nn.Module:
     else:
         require_possible_numbers(configuration.to_dict(), type(configuration), place)
     configuration = _for_training(configuration)
-    kind = _class_of(transformers, configuration)
+    kind = _class_of(transformers, configuration, place)
     try:
         with torch.device("meta"):
             return kind._from_config(configuration).train()
@@ -80,13 +82,13 @@ def _for_training(configuration):
     """A copy, as a training has it; memory does not depend on which tokens are special."""
     configuration = copy.deepcopy(configuration)
     configuration.use_cache = False
-    for part in (configuration, configuration.get_text_config()):
+    for part in with_part_for_texts(configuration):
         for name, value in _ALL_PARTS.items():
-            if getattr(part, name, value) != value:
+            if field_of(part, name, value) != value:
                 setattr(part, name, value)
     if configuration.is_encoder_decoder:
         for name in _TOKENS:
-            if getattr(configuration, name, None) is None:
+            if field_of(configuration, name) is None:
                 setattr(configuration, name, 0)
     return configuration
 
@@ -103,7 +105,7 @@ def _transformers():
 def _read(transformers, path: pathlib.Path):
     path = path / "config.json" if path.is_dir() else path
     try:
-        fields = json.loads(path.read_text())
+        fields = json.loads(path.read_text(), object_hook=_number_or_fields)
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror}); an estimate needs a "
                          f"config.json of transformers") from None
@@ -119,13 +121,21 @@ def _read(transformers, path: pathlib.Path):
                          f"({shortly(error)})") from None
 
 
+def _number_or_fields(fields: dict) -> Any:
+    """transformers writes what JSON has no number for as ``{"__float__": "Infinity"}``."""
+    match fields:
+        case {"__float__": str(number)} if len(fields) == 1:
+            return float(number)
+    return fields
+
+
 def _kind_of(transformers, model_type: object) -> Any:
     """The class of configurations; None for a type that transformers does not know."""
     known = transformers.CONFIG_MAPPING
     return known[model_type] if isinstance(model_type, str) and model_type in known else None
 
 
-def _class_of(transformers, configuration) -> Any:
+def _class_of(transformers, configuration, place: str) -> Any:
     for name in configuration.architectures or ():
         named = getattr(transformers, str(name), None)
         if isinstance(named, type) and issubclass(named, transformers.PreTrainedModel):
@@ -135,13 +145,29 @@ def _class_of(transformers, configuration) -> Any:
         if type(configuration) in mapping:
             found = mapping[type(configuration)]
             return found[0] if isinstance(found, (tuple, list)) else found
-    raise InputError(f"transformers has no model to train for {type(configuration).__name__}: name "
-                     f"its class in \"architectures\"")
+    known = ", ".join(_classes_with(transformers, configuration))
+    raise InputError(f"{place}: transformers does not say which model is trained with a "
+                     f"{type(configuration).__name__}: name its class in \"architectures\""
+                     f"{f', one of {known}' if known else ''}")
+
+
+def _classes_with(transformers, configuration) -> list[str]:
+    """Names of the classes that are beside that of the configuration, and made of one like it."""
+    beside = type(configuration).__module__.replace(".configuration_", ".modeling_")
+    try:
+        found = vars(importlib.import_module(beside)).values()
+    except ImportError:
+        return []
+    return sorted(kind.__name__ for kind in found if isinstance(kind, type)
+                  and issubclass(kind, transformers.PreTrainedModel)
+                  and kind.config_class is type(configuration)
+                  and not kind.__name__.endswith("PreTrainedModel")
+                  and hasattr(transformers, kind.__name__))
 
 
 def _auto_classes(configuration) -> Iterator[str]:
     if configuration.is_encoder_decoder:
         yield from _WITH_DECODER
-    if not getattr(configuration, "is_decoder", False):
+    if not field_of(configuration, "is_decoder", False):
         yield from _ENCODERS
     yield from _OTHERS

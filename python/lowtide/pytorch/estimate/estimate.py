@@ -80,8 +80,14 @@ def _refusals_of(made: ExampleBatch | None, name: str) -> Iterator[None]:
         if made is None:
             raise
         raise InputError(f"{name} does not run on the batch that an estimate makes for it, of "
-                         f"{', '.join(made.inputs)} ({type(error).__name__}: {shortly(error)}): "
+                         f"{_sizes_of(made)} ({type(error).__name__}: {shortly(error)}): "
                          f"{HOW_TO_GIVE_INPUTS}") from error
+
+
+def _sizes_of(made: ExampleBatch) -> str:
+    return ", ".join(f"{name} {' x '.join(map(str, value.shape))}"
+                     if isinstance(value, torch.Tensor) else name
+                     for name, value in made.inputs.items())
 
 
 def _op_peaks(model: Callable, arguments, named, measure: bool | None) -> OpPeaks | None:

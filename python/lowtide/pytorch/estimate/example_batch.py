@@ -11,6 +11,7 @@ import torch
 
 from ... import InputError
 from ...arguments import checked_count
+from .fields import field_of, with_part_for_texts
 
 #: Tokens of a text where no length is given, if the model reads so many.
 _USUAL_LENGTH = 512
@@ -70,7 +71,7 @@ class _Maker:
             made = self._pairs(reads)
         else:
             made = self._main(reads) | self._labels()
-        if getattr(self._config, "quantization_config", None):
+        if field_of(self._config, "quantization_config"):
             self._notes.append("The weights are counted as they are trained, without the "
                                "quantization_config.")
         return ExampleBatch(made, self._notes)
@@ -143,8 +144,8 @@ class _Maker:
         return self._zeros(self._batch, length)
 
     def _most_tokens(self) -> int | None:
-        configurations = (self._config, self._config.get_text_config())
-        found = (getattr(one, name, None) for one in configurations for name in _LENGTHS)
+        found = (field_of(part, name) for part in with_part_for_texts(self._config)
+                 for name in _LENGTHS)
         return next((most for most in found if isinstance(most, int) and most > 0), None)
 
     def _images(self) -> torch.Tensor:
@@ -167,14 +168,13 @@ class _Maker:
 
     def _of_vision(self, name: str) -> Any:
         """Of the configuration, or of its part for images."""
-        parts = (self._config, getattr(self._config, "vision_config", None))
-        return next((getattr(part, name) for part in parts
-                     if getattr(part, name, None) is not None), None)
+        parts = (self._config, field_of(self._config, "vision_config"))
+        found = (field_of(part, name) for part in parts)
+        return next((value for value in found if value is not None), None)
 
     def _sounds(self) -> torch.Tensor:
         """Samples; or frames of numbers, where the configuration says how many these are."""
-        width, frames = (getattr(self._config, name, None) for name in ("num_mel_bins",
-                                                                        "max_length"))
+        width, frames = (field_of(self._config, name) for name in ("num_mel_bins", "max_length"))
         if isinstance(width, int) and isinstance(frames, int):
             return self._zeros(self._batch, frames, width, dtype=torch.float32)
         is_length_of_text = self._has_token_labels
@@ -182,12 +182,12 @@ class _Maker:
         return self._zeros(self._batch, samples, dtype=torch.float32)
 
     def _frames(self) -> torch.Tensor:
-        width = next((getattr(self._config, name) for name in _FRAME_WIDTHS
-                      if isinstance(getattr(self._config, name, None), int)), None)
+        widths = (field_of(self._config, name) for name in _FRAME_WIDTHS)
+        width = next((width for width in widths if isinstance(width, int)), None)
         if width is None:
             raise InputError(f"the configuration of {self._kind} does not say how many numbers a "
                              f"frame of its input_features has: {HOW_TO_GIVE_INPUTS}")
-        window = getattr(self._config, "max_source_positions", None)
+        window = field_of(self._config, "max_source_positions")
         if self._config.model_type == "whisper":  # of all lengths, padded to one
             return self._zeros(self._batch, width, 2 * window, dtype=torch.float32)
         frames = (_USUAL_FRAMES if self._has_token_labels or self._given is None else self._given)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from ... import InputError
+from .fields import field_of
 
 #: Of a network, what there is one of at least.
 _ONE_AT_LEAST = re.compile(
@@ -47,7 +48,7 @@ def _numbers(fields: Mapping[str, Any], usual: object, prefix: str = ""
              ) -> Iterator[tuple[str, int, object]]:
     """Names with those of the parts that they are in, numbers, and what the class has."""
     for name, value in fields.items():
-        known = getattr(usual, str(name), None)  # names of labels are numbers
+        known = field_of(usual, str(name))  # names of labels are numbers
         if isinstance(value, Mapping):
             yield from _numbers(value, known, f"{prefix}{name}.")
         elif isinstance(value, int) and not isinstance(value, bool):

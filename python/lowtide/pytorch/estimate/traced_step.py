@@ -19,6 +19,7 @@ from torch._subclasses.fake_tensor import (
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from ... import InputError
+from ..capture.user_line import at_line_of_error
 from ..common.inputs import tensors_in
 from .fake_step import FakeStep
 from .gradient_sums import GradientSums
@@ -193,9 +194,10 @@ def _refusals() -> Iterator[None]:
     except (DataDependentOutputException, DynamicOutputShapeException,
             UnsupportedOperatorException) as error:
         raise InputError(f"the step cannot be estimated, as {error.func} gives what depends on the "
-                         f"values of tensors, and an estimate has none: leave out what asks for "
-                         f"them, such as masks of padding; or run a step, and see model.memory of "
-                         f"model = lowtide.wrap(model, inputs)") from error
+                         f"values of tensors, and an estimate has none"
+                         f"{at_line_of_error(error)}: leave out what asks for them, such as masks "
+                         f"of padding; or run a step, and see model.memory of model = "
+                         f"lowtide.wrap(model, inputs)") from error
     except AssertionError as error:
         if "convert all Tensors to FakeTensors" not in str(error):
             raise

@@ -27,6 +27,9 @@ from .slower import Slower
 #: The strategy by which values move and no op runs again.
 _ONLY_MOVES = "offload"
 
+#: Measuring that takes longer is said before.
+_LONG_SECONDS = 10.0
+
 #: Of addresses in a block, in bytes.
 _ALIGNMENT = 64
 
@@ -80,27 +83,41 @@ class NoPlan(InfeasibleError):
         self.smallest_budget = smallest_budget
 
 
-def measure(graph: Graph, device: str, settings: Settings) -> Graph:
+def measure(graph: Graph, device: str, settings: Settings,
+            microseconds: float | None = None) -> Graph:
     """Measures what the profile of the device lacks. Ctrl-C keeps what was measured. Where several
-    ranks train, the first one measures for all: a rank with other costs would have another plan."""
+    ranks train, the first one measures for all: a rank with other costs would have another plan.
+    ``microseconds``: how long all of it takes at least, where that is known."""
     if settings.layout is None:
-        return _measured_here(graph, device, settings)
+        return _measured_here(graph, device, settings, microseconds)
     ranks = settings.layout
 
     def measured_for_all() -> str:
         with IN_FLIGHT.unconnected():
-            measured = _measured_here(graph, device, settings)
+            measured = _measured_here(graph, device, settings, microseconds)
         return ranks.costs.added_to(measured).format()
 
     text = settings.group.of_first(measured_for_all, "measure a graph", graph.format())
     return Graph.parse(text, f"the graph of {graph.name}")
 
 
-def _measured_here(graph: Graph, device: str, settings: Settings) -> Graph:
-    settings.say(f"measuring the ops of {graph.name}")
-    with settings.progress(f"measuring the ops of {graph.name}"):
+def _measured_here(graph: Graph, device: str, settings: Settings,
+                   microseconds: float | None) -> Graph:
+    what = f"measuring the ops of {graph.name}{_how_long(microseconds)}"
+    settings.say(what)
+    with settings.progress(what):
         return interruptible(
             lambda: _runtime.profiled(graph, report=settings.report, device=device), _runtime)
+
+
+def _how_long(microseconds: float | None) -> str:
+    """For those who would rather have a smaller largest size than wait."""
+    seconds = 0.0 if microseconds is None else microseconds * 1e-6
+    if seconds < _LONG_SECONDS:
+        return ""
+    text = f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} minutes"
+    return (f", {text} or more where they were not measured before (less with a smaller largest "
+            f"size)")
 
 
 def keep_all_bytes(measured: Graph) -> int:

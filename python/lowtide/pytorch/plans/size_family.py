@@ -10,6 +10,7 @@ from ... import Graph, InfeasibleError, Plan
 from ..budget.settings import Settings
 from .costs_between import CostsBetween
 from .graph_plans import GraphPlans
+from .measuring_time import microseconds_to_measure
 from .planning import PricedGraph, keep_all_bytes, price
 
 #: Of the time limit, for the plan of each size between the smallest and the largest.
@@ -21,7 +22,8 @@ Names = tuple[str, ...]
 
 class SizeFamily:
     """``captured_at``: by size, smallest first, the last one the largest: the graph with these
-    stashes, without costs. ``measure``: measures one.
+    stashes, without costs. ``measure``: measures one, of which it is told how many microseconds
+    that takes at least, or None.
 
     The largest is planned by a search. The others run by what was decided for it and for the sizes
     that graphs were captured at, laid out again; or at its addresses, where each value of a smaller
@@ -29,7 +31,7 @@ class SizeFamily:
     """
 
     def __init__(self, captured_at: Sequence[Callable[[Names], Graph]],
-                 measure: Callable[[Graph], Graph]):
+                 measure: Callable[[Graph, float | None], Graph]):
         self._captured_at, self._measure = captured_at, measure
         self._measured: dict[Names, list[Graph]] = {}
         self._costs: dict[Names, CostsBetween] = {}
@@ -39,7 +41,7 @@ class SizeFamily:
     def with_costs(self, graph: Graph, names: Names) -> Graph:
         """One of the family, with costs. It is measured where they do not follow from those of
         other sizes."""
-        return self._costs_with(names).of(graph) or self._measure(graph)
+        return self._costs_with(names).of(graph) or self._measure(graph, None)
 
     def decide(self, largest: PricedGraph, plan: Plan, names: Names, dropped: frozenset[int],
                device: str, budget_bytes: int, settings: Settings) -> None:
@@ -62,8 +64,11 @@ class SizeFamily:
 
     def _measured_with(self, names: Names) -> list[Graph]:
         if names not in self._measured:
-            self._measured[names] = [self._measure(captured(names))
-                                     for captured in self._captured_at]
+            measured: list[Graph] = []
+            for captured in self._captured_at:
+                graph = captured(names)
+                measured.append(self._measure(graph, microseconds_to_measure(graph, measured)))
+            self._measured[names] = measured
         return self._measured[names]
 
     def _costs_with(self, names: Names) -> CostsBetween:

@@ -1,0 +1,22 @@
+"""What a configuration of transformers has under a name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def field_of(configuration: object, name: str, otherwise: Any = None) -> Any:
+    """Its value; ``otherwise`` where it has none, or not one alone: a configuration whose layers
+    differ raises an error of its own for a field that each layer has."""
+    try:
+        return getattr(configuration, name, otherwise)
+    except Exception:
+        return otherwise
+
+
+def with_part_for_texts(configuration: Any) -> tuple[Any, ...]:
+    """It, and its part for texts, which may be itself; alone where several parts read texts."""
+    try:
+        return configuration, configuration.get_text_config()
+    except ValueError:
+        return (configuration,)
