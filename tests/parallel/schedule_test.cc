@@ -71,18 +71,21 @@ TEST_P(EachSchedule, EqualStagesTakeWhatTheTextbookSays) {
 
 TEST_P(EachSchedule, UnequalStagesTakeNoLongerThanIsSaid) {
   std::mt19937_64 random(2);
-  for (int i = 0; i < sweep(3000, 300); ++i) {
+  const int pipelines = sweep(3000, 300);
+  int longer = 0;
+  for (int i = 0; i < pipelines; ++i) {
     const Pipeline pipeline = random_pipeline(GetParam(), random);
     const auto forward = random_seconds(pipeline.stages, random);
     const auto backward = random_seconds(pipeline.stages, random);
     const double said = formula(pipeline, forward, backward);
     const double simulated = SimulatedPipeline(pipeline, forward, backward).makespan;
-    const double slack = GetParam() == Schedule::one_f_one_b ? 0.025 : 1e-9;
-    EXPECT_LE(simulated, said * (1 + slack));
+    longer += simulated > said * (1 + 1e-9);
+    EXPECT_LE(simulated, said * 1.1);
     if (GetParam() == Schedule::gpipe) {
       EXPECT_NEAR(simulated, said, 1e-9);
     }
   }
+  EXPECT_LE(longer, GetParam() == Schedule::one_f_one_b ? pipelines / 100 : 0);
 }
 
 TEST_P(EachSchedule, HoldsAsManyMicroBatchesAsIsSaid) {
