@@ -347,7 +347,7 @@ struct MovesTally {
 void try_moves(const Graph& graph, std::uint64_t seed, MovesTally& tally) {
   const KeepAll reference = keep_all_reference(graph);
   const double weight = static_cast<double>(1 + seed % 4) / 5;
-  const Lanes lanes{.in = {.per_byte = static_cast<double>(1 + seed % 7) / 64}};
+  const Lanes lanes{.out = {}, .in = {.per_byte = static_cast<double>(1 + seed % 7) / 64}};
   const certify::Certificate::Moves moves{lanes, weight, /*residents=*/seed % 3 == 0};
   const certify::Relaxed problem = certify::relaxed(graph, moves);
   Author author(problem.graph, seed);

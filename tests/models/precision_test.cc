@@ -170,7 +170,9 @@ TEST(LossScaling, TakesNoMemoryForTheUnscaledGradients) {
   for (const Op& op : graph.ops()) {
     if (op.outputs.empty()) continue;
     const Tensor& output = graph.tensor(op.outputs.front());
-    if (output.role == Role::gradient) EXPECT_FALSE(op.inplace.empty()) << op.name;
+    if (output.role == Role::gradient) {
+      EXPECT_FALSE(op.inplace.empty()) << op.name;
+    }
   }
 }
 
