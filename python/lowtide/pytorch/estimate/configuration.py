@@ -160,7 +160,7 @@ def _classes_with(transformers, configuration) -> list[str]:
         return []
     return sorted(kind.__name__ for kind in found if isinstance(kind, type)
                   and issubclass(kind, transformers.PreTrainedModel)
-                  and kind.config_class is type(configuration)
+                  and field_of(kind, "config_class") is type(configuration)
                   and not kind.__name__.endswith("PreTrainedModel")
                   and hasattr(transformers, kind.__name__))
 
