@@ -131,7 +131,7 @@ class _Steps:
                  asked: Asked):
         self._make_step, self._settings, self._note = make_step, settings, note
         self._asked = asked
-        self._known: _Known | None = None
+        self._known: _StepOfSize | None = None
         self.memory: dict[int, Memory] = {}
 
     def run(self, size: int) -> SizeTried:
@@ -145,13 +145,13 @@ class _Steps:
             raise InfeasibleError(f"a step with a {self._asked.size} of {size} took {memory}")
         session = session_of(wrapped)
         needs = session.figures.least_bytes() if isinstance(session, Session) else None
-        self._require_another(size, _Known(size, _shapes_of(inputs), needs))
+        self._require_another(size, _StepOfSize(size, _shapes_of(inputs), needs))
         if self._note is not None:
             self._note(size, wrapped)
         self.memory[size] = memory
         return SizeTried(memory.budget, needs, str(memory))
 
-    def _require_another(self, size: int, known: _Known) -> None:
+    def _require_another(self, size: int, known: _StepOfSize) -> None:
         """Of a step that is the same for all sizes, every size would fit."""
         before, self._known = self._known, known
         if before is None or known.needs is None:
@@ -164,7 +164,7 @@ class _Steps:
 
 
 @dataclasses.dataclass(frozen=True)
-class _Known:
+class _StepOfSize:
     """Of a size: the shapes of its inputs, and the bytes that a step needs at least."""
 
     size: int
