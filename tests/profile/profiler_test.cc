@@ -160,7 +160,7 @@ TEST(Profiler, StopsWhenAskedAndKeepsWhatItHas) {
 }
 
 TEST(Profiler, RefusesTheProfileOfAnotherDevice) {
-  cost::Profile profile{"Z80, 1 threads, LibTorch 0.1", {}};
+  cost::Profile profile{.device = "Z80, 1 threads, LibTorch 0.1", .ops = {}};
   EXPECT_THAT([&] { profile_ops(network(), profile, Control()); },
               ThrowsMessage<InputError>(
                   ::testing::AllOf(HasSubstr("Z80"), HasSubstr(device::cpu_device().name()))));
