@@ -41,8 +41,8 @@ std::int64_t most_of_first_unit(const Pipeline& pipeline);
 ///
 /// - GPipe: the makespan. The slowest forward and backward pass may be on two ranks (`apart`).
 /// - 1F1B: as if the slowest rank never waited once its first micro-batch arrived (Zheng et al.,
-///   Alpa, OSDI 2022). Mostly more than the makespan; less for one in 400 random pipelines, by up to
-///   9% where one rank is ten times slower than another.
+///   Alpa, OSDI 2022). Mostly more than the makespan; less for one in 400 random pipelines, by up
+///   to 9% where one rank is ten times slower than another.
 /// - interleaved: all ranks as slow as the slowest pass of any; never less than the makespan.
 struct StepWeights {
   double slowest = 0;

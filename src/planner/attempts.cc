@@ -349,12 +349,15 @@ class Attempts {
   /// A number of bytes of the plan, as one of the user's budget.
   std::string as_budget(Bytes bytes) const { return in_full(bytes + reserved_); }
 
+  std::string in_the_limit() const {
+    return fmt::format(" in the time limit of {:.3g} s", limit_seconds_);
+  }
+
   std::string why_infeasible() const {
     if (!planned_.smallest_budget) {
       return fmt::format("{} finds no plan within {}", strategy_.name, as_budget(budget_));
     }
-    const std::string so_far =
-        stopped_ ? fmt::format(" in the time limit of {} s", limit_seconds_) : "";
+    const std::string so_far = stopped_ ? in_the_limit() : "";
     return fmt::format("the smallest budget that {} reaches{} is {}", strategy_.name, so_far,
                        as_budget(*planned_.smallest_budget));
   }
@@ -366,8 +369,8 @@ class Attempts {
     }
     const std::string reached =
         smallest_peak_ ? fmt::format(" It came down to {}.", as_budget(*smallest_peak_)) : "";
-    return fmt::format("{} found no plan within {} in the time limit of {} s.{} More time may do.",
-                       strategy_.name, as_budget(budget_), limit_seconds_, reached);
+    return fmt::format("{} found no plan within {}{}.{} More time may do.", strategy_.name,
+                       as_budget(budget_), in_the_limit(), reached);
   }
 
   const Graph& graph_;

@@ -7,10 +7,12 @@
 namespace lowtide::planner {
 namespace {
 
-/// A share without its sign reads as a few bytes.
+/// A share or an amount without its unit reads as a few bytes.
 std::string slip(Bytes budget) {
   if (budget > 100) return {};
-  return fmt::format(" The budget is {} bytes. Did you mean {}%?", budget, budget);
+  return fmt::format(
+      " The budget is {0} bytes. Did you mean {0}%? Or {0}GiB, where only bytes make sense?",
+      budget);
 }
 
 }  // namespace
