@@ -23,6 +23,9 @@ from .wrap import wrap
 #: The largest size that is tried, unless another limit is given.
 LARGEST = 1 << 20
 
+#: Sizes that are padded alike, as to a multiple of 256, are not so many times apart.
+_FAR = 1000
+
 
 @dataclasses.dataclass(frozen=True)
 class Batch:
@@ -131,7 +134,7 @@ class _Steps:
                  asked: Asked):
         self._make_step, self._settings, self._note = make_step, settings, note
         self._asked = asked
-        self._known: _StepOfSize | None = None
+        self._alike: _StepOfSize | None = None
         self.memory: dict[int, Memory] = {}
 
     def run(self, size: int) -> SizeTried:
@@ -145,21 +148,22 @@ class _Steps:
             raise InfeasibleError(f"a step with a {self._asked.size} of {size} took {memory}")
         session = session_of(wrapped)
         needs = session.figures.least_bytes() if isinstance(session, Session) else None
-        self._require_another(size, _StepOfSize(size, _shapes_of(inputs), needs))
+        self._require_another(_StepOfSize(size, _shapes_of(inputs), needs))
         if self._note is not None:
             self._note(size, wrapped)
         self.memory[size] = memory
         return SizeTried(memory.budget, needs, str(memory))
 
-    def _require_another(self, size: int, known: _StepOfSize) -> None:
+    def _require_another(self, step: _StepOfSize) -> None:
         """Of a step that is the same for all sizes, every size would fit."""
-        before, self._known = self._known, known
-        if before is None or known.needs is None:
-            return
-        if known == dataclasses.replace(before, size=size):
+        first = self._alike
+        if first is None or step.needs is None or step != dataclasses.replace(first,
+                                                                              size=step.size):
+            self._alike = step
+        elif step.size >= _FAR * first.size:
             raise InputError(f"{self._asked.caller} wants a function of the {self._asked.size}, "
-                             f"and for {before.size} and {size} it gives the same step, with "
-                             f"inputs of the shapes {known.shapes}: make inputs of the size that "
+                             f"and for {first.size} and {step.size} it gives the same step, with "
+                             f"inputs of the shapes {step.shapes}: make inputs of the size that "
                              f"it is given")
 
 
