@@ -19,7 +19,7 @@ from ..common.one_trace import ONE_TRACE_AT_A_TIME
 from ..common.stash_kinds import require_stash_kind
 from ..joint_graph.primals import mutated_primals
 from ..slices import in_slices
-from ..stash import stashed, stashes_of
+from ..stash import of_use, stashed, stashes_of
 from .breaks import all_breaks, break_of
 from .captured import Captured
 from .eager_kernels import eager_kernels
@@ -98,8 +98,7 @@ class _Rewriting:
                              f"out.")
         if self.stash is None:
             return joint
-        return stashed(joint, [stash for stash in stashes_of(joint, num_fwd_outputs, self.stash)
-                               if stash.is_of_use])
+        return stashed(joint, of_use(stashes_of(joint, num_fwd_outputs, self.stash)))
 
 
 class _Recorder:

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import os
 import re
 import traceback
 
-import lowtide
 import torch
 
 from ...source_line import SourceLine
+from ..common.source_folders import OF_LOWTIDE, OF_TORCH
 
 _FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<function>\S+)\n'
                     r"\s*(?P<code>[^\n]*)")
-_TORCH = os.path.dirname(torch.__file__) + os.sep
-_LOWTIDE = os.path.dirname(lowtide.__file__) + os.sep
 
 
 def is_of_torch(file: str) -> bool:
     """Whether a source file belongs to PyTorch."""
-    return file.startswith(_TORCH)
+    return file.startswith(OF_TORCH)
 
 
 def user_line(node: torch.fx.Node) -> SourceLine | None:
@@ -44,7 +41,7 @@ def at_user_line(node: torch.fx.Node) -> str:
 def at_line_of_error(error: BaseException) -> str:
     """The same for the innermost line, neither PyTorch's nor Lowtide's, that an error came from."""
     own = [frame for frame in traceback.extract_tb(error.__traceback__)
-           if not frame.filename.startswith((_TORCH, _LOWTIDE))]
+           if not frame.filename.startswith((OF_TORCH, OF_LOWTIDE))]
     if not own:
         return ""
     line = own[-1]

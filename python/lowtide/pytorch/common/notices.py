@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import pathlib
 import sys
 import warnings
 
-import torch
+from .source_folders import OF_LOWTIDE, OF_TORCH
 
-_NOT_USERS = (os.path.dirname(torch.__file__) + os.sep,
-              str(pathlib.Path(__file__).resolve().parents[2]) + os.sep, "<")
+_NOT_USERS = (OF_TORCH, OF_LOWTIDE, "<")
 
 
 class Notices:

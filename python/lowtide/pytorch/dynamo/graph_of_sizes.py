@@ -145,7 +145,8 @@ class GraphOfSizes:
         settings, device = self._session.settings, self._full_largest.captured.device
         trace = self._trace_for(used)
         measured = [self._at(trace, sizes) for sizes in self._measured]
-        largest = self._at(trace, self._largest)
+        largest = (measured[-1] if self._measured[-1] == self._largest
+                   else self._at(trace, self._largest))
 
         def captured_at(found: JointTrace, names: tuple[str, ...]) -> Graph:
             chosen = found.stashes.named(names)

@@ -9,6 +9,6 @@ with a scale for each block (ActNN, Chen et al. 2021), and change the gradients.
 from .find import stashes_of
 from .report import describe
 from .rewrite import stashed
-from .stash import Stash, Stashes
+from .stash import Stash, Stashes, of_use
 
-__all__ = ["Stash", "Stashes", "describe", "stashed", "stashes_of"]
+__all__ = ["Stash", "Stashes", "describe", "of_use", "stashed", "stashes_of"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Generic, TypeVar
 
 import torch
@@ -77,9 +77,11 @@ class Stash:
         bounds = {passing.low for passing in self.passing}
         return (self.form.held_bytes(value) if self.form else 0) + len(bounds) * bits_bytes(value)
 
-    @property
-    def is_of_use(self) -> bool:
-        return self.whole_bytes >= _LEAST_BYTES and self.held_bytes < self.whole_bytes
+
+def of_use(stashes: Iterable[Stash]) -> tuple[Stash, ...]:
+    """Those of values that are large enough, and take fewer bytes so."""
+    return tuple(stash for stash in stashes
+                 if stash.whole_bytes >= _LEAST_BYTES and stash.held_bytes < stash.whole_bytes)
 
 
 Captured = TypeVar("Captured")
@@ -109,7 +111,7 @@ class Stashes(Generic[Captured]):
 
     @property
     def found(self) -> tuple[Stash, ...]:
-        return tuple(stash for stash in self.possible if stash.is_of_use)
+        return of_use(self.possible)
 
     @property
     def exact(self) -> tuple[Stash, ...]:
