@@ -153,7 +153,7 @@ class AutogradExecutor {
   Bytes block_bytes() const;  ///< needed by a step
   /// Of the block, what holds states of the random generator, for ops that run again.
   Bytes generator_state_bytes() const;
-  Bytes held_bytes() const;   ///< allocated now
+  Bytes held_bytes() const;  ///< allocated now
   /// Of the last step: the highest byte of the block in use. Other memory of ops, including results
   /// for the caller, comes from the framework and is counted in device/allocation.h.
   Bytes used_bytes() const;

@@ -115,6 +115,7 @@ class StageModel {
     int at(int t) const { return column + t - first; }
   };
 
+  static bool is_paged(Pagings pagings, int v) { return !pagings.empty() && pagings[v]; }
   double in_units(Bytes bytes) const { return static_cast<double>(bytes) / byte_unit_; }
   double bytes_of(int v) const { return in_units(stages_.value(v).bytes); }
   const Series& producer_runs(int v) const { return runs_[stages_.value(v).producer]; }
