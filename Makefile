@@ -1,14 +1,14 @@
 # make demo      installs, builds, trains ResNet-50 and a GPT within 60% and 40% of their memory
 # make test      installs, builds, runs the tests
-# make test-all  the same, then more cases of the tests, random trainings and damaged files for half an
-#                hour
+# make test-all  the same, then all cases of the tests, random trainings and damaged files, for hours
 # make sanitize  the C++ tests again under the address, undefined-behaviour and thread sanitizers
 # make fuzz      damaged files under the address and undefined-behaviour sanitizers, for two minutes
 # make lint      checks the sources: ruff, mypy, clang-format, clang-tidy
+# make coverage  which share of the lines of the core the C++ tests run; fails below 90%
 # make site      the documentation as a site, in out/site
 # make bench     the comparisons with PyTorch (slow)
 
-.PHONY: demo test test-all sanitize fuzz lint site bench setup browser clean
+.PHONY: demo test test-all sanitize fuzz lint coverage site bench setup browser clean
 
 demo: setup
 	scripts/build.sh lowtide lowtide_python lowtide_python_runtime lowtide_python_fake_cuda
@@ -35,6 +35,9 @@ fuzz: setup
 
 lint: setup
 	scripts/lint.sh
+
+coverage: setup
+	scripts/coverage.sh
 
 site:
 	scripts/site.sh

@@ -6,15 +6,8 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 export PATH="$PWD/.venv/bin:$PATH"
 
-requirements=scripts/requirements-lint.txt
 tools=build-tidy/tools
-if ! cmp -s "$requirements" "$tools/requirements.txt"; then
-  echo "lint: installing Python packages in $tools"
-  python -m venv "$tools"
-  "$tools/bin/python" -m pip install --quiet --disable-pip-version-check \
-    --require-hashes --no-deps -r "$requirements"
-  cp "$requirements" "$tools/requirements.txt"
-fi
+scripts/environment.sh lint "$tools"
 
 if [ $# -eq 0 ]; then
   python -m pytest -q tests/python/test_lint.py  # ruff and mypy

@@ -27,8 +27,8 @@ def lines_of(requirements):
     return (ROOT / "scripts" / requirements).read_text().splitlines()
 
 
-LOCKS = ["requirements", "requirements-cuda", "requirements-integrations", "requirements-lint",
-         "requirements-site"]
+LOCKS = ["requirements", "requirements-coverage", "requirements-cuda", "requirements-integrations",
+         "requirements-lint", "requirements-site"]
 
 
 @pytest.mark.parametrize("name", LOCKS)
