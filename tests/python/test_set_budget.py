@@ -97,7 +97,7 @@ def require_same(got, expected):
     assert [i for i, pair in enumerate(zip(got, expected)) if not torch.equal(*pair)] == []
 
 
-SEEDS = sweep(range(40), range(5))
+SEEDS = sweep(range(40), (0, 1, 2, 7, 13))
 
 
 @pytest.mark.parametrize("case", CASES)

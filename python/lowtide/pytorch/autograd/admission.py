@@ -50,13 +50,20 @@ class Admission:
         whole = self._account.room_bytes(region)
         return whole is None or self.taken_bytes(region) <= whole
 
-    def shrink(self, region: Region) -> None:
+    def shrink(self, region: Region, replay_bytes: int) -> None:
         """Gives back what the budget has no room for any more, as things are in a step with this
-        region: blocks that nobody needs, then those of pending passes, as ``plan_that_fits``."""
+        region: blocks that nobody needs, then those of pending passes, as ``plan_that_fits``.
+
+        ``replay_bytes``: what a pass takes that is discarded and runs again. Gradients of those
+        that are not may hold their blocks until then.
+        """
         whole = self._account.room_bytes(region)
         region.executors.release_idle()
-        if whole is not None:
-            self._make_room(region, whole)
+        if whole is None:
+            return
+        self._make_room(region, whole)
+        if self.discarded_passes:
+            self._make_room(region, whole - replay_bytes)
 
     def has(self, region: Region, kept_bytes: int) -> bool:
         """Whether so many bytes of gradients may be kept beside all blocks that are there, before a

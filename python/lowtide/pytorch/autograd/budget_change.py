@@ -118,8 +118,13 @@ class BudgetChange:
             region = self.graphs.latest
             if not self._adapts_at_next_pass:
                 self.gradients.leave_for_budget(region)
-            self.admission.shrink(region)
+            self.admission.shrink(region, self._replay_bytes(region))
             if not self._adapts_at_next_pass and not self.admission.is_within(region):
                 warn(f"the budget of {self.account.budget} is exceeded until this step is over. "
                      f"{self.admission.describe_taken(region)}")
         self.meter.restart()
+
+    def _replay_bytes(self, region: Region) -> int:
+        """What a pass of a step with this region takes at most that runs again."""
+        return max(other.block_bytes(self.step_plans.known(other)) + other.priced.uncounted_bytes
+                   for other in self.steps.of(region))
