@@ -21,7 +21,7 @@ from ..common.inputs import tensors_in
 _aten = torch.ops.aten
 #: What tensors hold is known up to this size, which a mask of padding does not reach, or where they
 #: hold one number throughout.
-MOST_KNOWN_BYTES = 1 << 20
+MOST_KNOWN_BYTES = 8 << 20
 
 #: What they give does not depend on what the tensor holds.
 _OF_SHAPES = {_aten.zeros_like.default, _aten.ones_like.default, _aten.full_like.default,
