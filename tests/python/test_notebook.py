@@ -126,6 +126,29 @@ def test_a_ranking_is_the_table_that_print_shows():
     assert all(word in str(tuned) for row in rows for cell in row for word in cell.split())
 
 
+class Printer:
+    """As IPython's, which gives each value what to write to."""
+
+    def __init__(self):
+        self.written = ""
+
+    def text(self, written):
+        self.written += written
+
+
+def test_a_terminal_shows_what_print_shows():
+    net = torch.nn.Linear(16, 4)
+    inputs = torch.randn(8, 16)
+    tuned = lowtide.tune(net, inputs, budget="64MiB", precisions=(), ways=(), verbose=False,
+                         time_limit=0.3)
+    wrapped = lowtide.wrap(net, inputs, "64MiB", optimizer="sgd", verbose=False)
+    for value in (lowtide.estimate(net, inputs), tuned, wrapped.memory):
+        printer = Printer()
+        value._repr_pretty_(printer, False)
+        assert printer.written == str(value)
+        assert "object at 0x" not in printer.written
+
+
 def test_names_are_no_markup():
     assert HOSTILE in tree_of(bars({HOSTILE: 1}))[0][0].text
     assert tree_of(table([HOSTILE], [[HOSTILE]]))[1][0].text == HOSTILE

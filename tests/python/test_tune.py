@@ -248,6 +248,15 @@ def test_a_precision_that_is_named_twice_is_tried_once():
     assert sorted(labels) == ["as it is", "bf16"]
 
 
+def test_a_model_that_raises_is_told_what_to_do():
+    class Raises(Net):
+        def forward(self, x):
+            raise ValueError("a fault of the user's")
+
+    with pytest.raises(lowtide.InputError, match="Raises has no plan: .*call the model with"):
+        tuned("1GiB", Raises())
+
+
 def test_goals_of_a_size_want_a_function():
     model, inputs = make_step(4)
     with pytest.raises(lowtide.InputError, match="a function of a size"):

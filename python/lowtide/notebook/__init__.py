@@ -2,5 +2,6 @@
 
 from .html import bars, table
 from .planning import show_core_classes
+from .terminal import as_printed
 
-__all__ = ["bars", "show_core_classes", "table"]
+__all__ = ["as_printed", "bars", "show_core_classes", "table"]

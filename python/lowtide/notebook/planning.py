@@ -5,9 +5,10 @@ from __future__ import annotations
 from .. import _core
 from .._core import format_bytes
 from .html import facts, sparkline, table
+from .terminal import as_printed
 
-#: The name of the method that notebooks call.
-_METHOD = "_repr_html_"
+#: The names of the methods that notebooks call, and IPython in a terminal.
+_METHOD, _IN_TERMINALS = "_repr_html_", "_repr_pretty_"
 
 
 def show_core_classes() -> None:
@@ -16,6 +17,7 @@ def show_core_classes() -> None:
              _core.Replay: replay_html, _core.Estimate: estimate_html}
     for kind, method in shown.items():
         setattr(kind, _METHOD, method)
+    setattr(_core.Estimate, _IN_TERMINALS, as_printed)
 
 
 def plan_html(plan: _core.Plan) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 import torch
 
 from ... import format_bytes
-from ...notebook import bars
+from ...notebook import as_printed, bars
 from ..common.local_tensor import counted_parts
 
 
@@ -87,6 +87,8 @@ class Memory:
                  "existed before the step": self.existing, "taken outside": self.outside,
                  "moved out": self.moved.bytes_out, "moved back": self.moved.bytes_in}
         return bars({name: size for name, size in sizes.items() if size})
+
+    _repr_pretty_ = as_printed
 
     def __str__(self) -> str:
         limit = "none" if self.budget is None else format_bytes(self.budget)

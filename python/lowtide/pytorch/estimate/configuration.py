@@ -9,7 +9,7 @@ import os
 import pathlib
 import sys
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import torch
@@ -26,7 +26,16 @@ _OTHERS = ("AutoModelForCausalLM", "AutoModelForImageTextToText", "AutoModelForC
            "AutoModelForZeroShotImageClassification", "AutoModelForImageClassification",
            "AutoModelForAudioClassification", "AutoModelForVideoClassification",
            "AutoModelForSemanticSegmentation", "AutoModelForSequenceClassification",
-           "AutoModelForPreTraining", "AutoModel")
+           "AutoModelForSpeechSeq2Seq", "AutoModelForRNNT", "AutoModelForTDT",
+           "AutoModelForObjectDetection", "AutoModelForZeroShotObjectDetection",
+           "AutoModelForUniversalSegmentation", "AutoModelForInstanceSegmentation",
+           "AutoModelForMaskGeneration", "AutoModelForDepthEstimation",
+           "AutoModelForKeypointDetection", "AutoModelForImageToImage",
+           "AutoModelForTextToSpectrogram", "AutoModelForTextToWaveform",
+           "AutoModelForQuestionAnswering", "AutoModelForMultimodalLM",
+           "AutoModelForPreTraining")
+#: Where none of these has one, which trains less than they would.
+_BARE = "AutoModel"
 
 #: Of configurations, what draws at random which parts of the model run, so that a trace would know
 #: no answer; with the value by which all of them do.
@@ -34,6 +43,9 @@ _ALL_PARTS = {"layerdrop": 0.0, "encoder_layerdrop": 0.0, "decoder_layerdrop": 0
               "apply_spec_augment": False}
 #: Tokens that a decoder begins and fills up with; models for training have to have them.
 _TOKENS = ("pad_token_id", "decoder_start_token_id", "bos_token_id", "eos_token_id")
+
+_NO_CLASS = ("; where it is that of a part of a model, as of its encoder of images, give that of "
+             "the whole")
 
 #: Characters of what transformers says.
 _LONGEST_REASON = 300
@@ -63,14 +75,17 @@ def model_of(configuration: Any) -> torch.nn.Module:
     else:
         require_possible_numbers(configuration.to_dict(), type(configuration), place)
     configuration = _for_training(configuration)
-    kind = _class_of(transformers, configuration, place)
-    try:
-        with torch.device("meta"):
-            return kind._from_config(configuration).train()
-    except Exception as error:
-        raise InputError(f"{place}: transformers cannot make a {kind.__name__} of this "
-                         f"configuration ({type(error).__name__}: {shortly(error)}): correct it, "
-                         f"or name another class in \"architectures\"") from error
+    refused: dict[str, Exception] = {}
+    for kind in _classes_of(transformers, configuration, place):
+        try:
+            with torch.device("meta"):
+                return kind._from_config(configuration).train()
+        except Exception as error:  # as of a class that is made of one of its parts
+            refused[kind.__name__] = error
+    name, first = next(iter(refused.items()))
+    raise InputError(f"{place}: transformers cannot make a {name} of this configuration "
+                     f"({type(first).__name__}: {shortly(first)}): correct it, or name another "
+                     f"class in \"architectures\"") from first
 
 
 def shortly(error: Exception) -> str:
@@ -112,13 +127,15 @@ def _read(transformers, path: pathlib.Path):
     except (ValueError, RecursionError) as error:
         raise InputError(f"{path}: is no JSON document ({error})") from None
     if not isinstance(fields, dict) or "model_type" not in fields:
-        raise InputError(f"{path}: has no \"model_type\", by which transformers knows a model")
+        raise InputError(f"{path}: has no \"model_type\", by which transformers knows a model: "
+                         f"write it, as in \"model_type\": \"llama\"")
     require_possible_numbers(fields, _kind_of(transformers, fields["model_type"]), str(path))
     try:
         return transformers.AutoConfig.for_model(**fields)
     except Exception as error:
-        raise InputError(f"{path}: transformers refuses this configuration "
-                         f"({shortly(error)})") from None
+        raise InputError(f"{path}: transformers refuses this configuration ({shortly(error)}): "
+                         f"correct it, or install a version of transformers that knows it "
+                         f"(this is {transformers.__version__})") from None
 
 
 def _number_or_fields(fields: dict) -> Any:
@@ -135,20 +152,32 @@ def _kind_of(transformers, model_type: object) -> Any:
     return known[model_type] if isinstance(model_type, str) and model_type in known else None
 
 
-def _class_of(transformers, configuration, place: str) -> Any:
+def _classes_of(transformers, configuration, place: str) -> list[Any]:
+    """Those that it may be a configuration of, the likeliest first: the one that it names, those
+    that transformers has one for, or the only one beside it that trains something."""
     for name in configuration.architectures or ():
         named = getattr(transformers, str(name), None)
         if isinstance(named, type) and issubclass(named, transformers.PreTrainedModel):
-            return named
-    for name in _auto_classes(configuration):
-        mapping = getattr(transformers, name)._model_mapping
-        if type(configuration) in mapping:
-            found = mapping[type(configuration)]
-            return found[0] if isinstance(found, (tuple, list)) else found
-    known = ", ".join(_classes_with(transformers, configuration))
+            return [named]
+    found = (_mapped(transformers, _auto_classes(configuration), configuration)
+             or _mapped(transformers, [_BARE], configuration))
+    if found:
+        return found
+    known = _classes_with(transformers, configuration)
+    alone = [name for name in known if "For" in name] if len(known) > 1 else known
+    if len(alone) == 1:
+        return [getattr(transformers, alone[0])]
+    what_to_name = f", one of {', '.join(known)}" if known else _NO_CLASS
     raise InputError(f"{place}: transformers does not say which model is trained with a "
                      f"{type(configuration).__name__}: name its class in \"architectures\""
-                     f"{f', one of {known}' if known else ''}")
+                     f"{what_to_name}")
+
+
+def _mapped(transformers, names: Iterable[str], configuration) -> list[Any]:
+    mappings = (getattr(transformers, name)._model_mapping for name in names
+                if hasattr(transformers, name))  # some are of later versions
+    found = [mapping[type(configuration)] for mapping in mappings if type(configuration) in mapping]
+    return [kind[0] if isinstance(kind, (tuple, list)) else kind for kind in found]
 
 
 def _classes_with(transformers, configuration) -> list[str]:

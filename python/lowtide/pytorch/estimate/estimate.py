@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+import functools
+import logging
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import torch
@@ -18,7 +20,7 @@ from ..common.one_trace import ONE_TRACE_AT_A_TIME
 from ..common.precision import require_precision
 from ..dynamo.transformers_masks import known_masks_of_fake_call
 from .configuration import is_configuration, model_of, shortly
-from .example_batch import HOW_TO_GIVE_INPUTS, ExampleBatch, batch_for
+from .example_batch import HOW_TO_GIVE_INPUTS, ExampleBatch, batches_for
 from .fake_step import FakeStep, fake_step
 from .op_peaks import OpPeaks
 from .plan_of_step import with_plan
@@ -41,47 +43,70 @@ def estimate_model(
     require_precision(precision)
     limit = None if budget is None else Budget.parse(budget)
     seconds = checked_seconds(time_limit, zero_is_none=True)
-    made: ExampleBatch | None = None
     if is_configuration(subject):
         subject = model_of(subject)
         if example_inputs is None:
-            made = batch_for(subject, batch, length)
-            example_inputs = made.inputs
+            estimated = functools.partial(_estimated, subject, optimizer=optimizer,
+                                          precision=precision, limit=limit, measure=measure,
+                                          seconds=seconds)
+            return _of_first_that_runs(batches_for(subject, batch, length), estimated,
+                                       _name_of(subject), length)
     elif example_inputs is None:
         raise InputError("an estimate of a model needs example_inputs: a tuple, a dict by name, or "
                          "one tensor; on the device meta they take no memory")
     model = getattr(subject, "_orig_mod", subject)  # what torch.compile wrapped
-    arguments, named = arguments_of(example_inputs)
+    return _estimated(model, ExampleBatch(example_inputs, []), optimizer=optimizer,
+                      precision=precision, limit=limit, measure=measure, seconds=seconds)
+
+
+def _estimated(model: Callable, example: ExampleBatch, *, optimizer: object, precision: str | None,
+               limit: Budget | None, measure: bool | None, seconds: float) -> Estimate:
+    arguments, named = arguments_of(example.inputs)
     step = fake_step(model, arguments, named, optimizer, precision)
     op_peaks = _op_peaks(model, arguments, named, measure)
     forward = model.forward if isinstance(model, torch.nn.Module) else model
-    with (known_masks_of_fake_call(forward, arguments, named), ONE_TRACE_AT_A_TIME,
-          _refusals_of(made, _name_of(model))):
+    with known_masks_of_fake_call(forward, arguments, named), ONE_TRACE_AT_A_TIME:
         traced = trace_step(step, op_peaks)
-    notes = [*_notes(op_peaks), *(made.notes if made is not None else ())]
-    found = _told(_name_of(model), step, traced, notes)
+    found = _told(_name_of(model), step, traced, [*_notes(op_peaks), *example.notes])
     if limit is None or limit.is_unlimited:
         return found
     with step.context():
-        graph = capture(model, example_inputs)
+        graph = capture(model, example.inputs)
     parameters = [tensor for tensor in held_by(model) if isinstance(tensor, torch.nn.Parameter)]
     return with_plan(found, graph, limit, optimizer, parameters, seconds)
 
 
+def _of_first_that_runs(batches: Iterable[ExampleBatch],
+                        estimated: Callable[[ExampleBatch], Estimate], name: str,
+                        length: int | None) -> Estimate:
+    """Of the first batch, of this length, that the model named so runs with. Without any, raises
+    InputError for the first one, with what the user can do."""
+    refused: list[tuple[ExampleBatch, Exception]] = []
+    for example in batches:
+        try:
+            with _without_logs():
+                return estimated(example)
+        except Exception as error:
+            refused.append((example, error))
+    example, first = refused[0]
+    if isinstance(first, InputError):
+        raise first
+    other_length = "" if length is None else f"give another length than {length}, or "
+    raise InputError(f"{name} does not run on the batch that an estimate makes for it, of "
+                     f"{_sizes_of(example)} ({type(first).__name__}: {shortly(first)}): "
+                     f"{other_length}{HOW_TO_GIVE_INPUTS}") from first
+
+
 @contextlib.contextmanager
-def _refusals_of(made: ExampleBatch | None, name: str) -> Iterator[None]:
-    """Errors of a step with a batch that was made here, with what the user can do. Others are the
-    user's own."""
+def _without_logs() -> Iterator[None]:
+    """PyTorch writes each refusal of an op to the log, before it is raised."""
+    log = logging.getLogger(torch._subclasses.fake_tensor.__name__)
+    before = log.disabled
+    log.disabled = True
     try:
         yield
-    except InputError:
-        raise
-    except Exception as error:
-        if made is None:
-            raise
-        raise InputError(f"{name} does not run on the batch that an estimate makes for it, of "
-                         f"{_sizes_of(made)} ({type(error).__name__}: {shortly(error)}): "
-                         f"{HOW_TO_GIVE_INPUTS}") from error
+    finally:
+        log.disabled = before
 
 
 def _sizes_of(made: ExampleBatch) -> str:

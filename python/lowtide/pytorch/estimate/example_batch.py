@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
+import enum
 import inspect
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
 
 from ... import InputError
 from ...arguments import checked_count
-from .fields import field_of, with_part_for_texts
+from .fields import field_of, with_part_for_texts, with_parts
+from .known_values import MOST_KNOWN_BYTES
 
 #: Tokens of a text where no length is given, if the model reads so many.
 _USUAL_LENGTH = 512
@@ -22,6 +25,8 @@ _LENGTHS = ("max_position_embeddings", "n_positions", "max_sequence_length",
 _USUAL_SAMPLES, _USUAL_FRAMES = 160_000, 1000
 #: Names by which configurations say how many numbers a frame of a sound has.
 _FRAME_WIDTHS = ("num_mel_bins", "feature_projection_input_dim", "input_feat_per_channel")
+#: Models that read places on a page as shares of it; others read whole numbers.
+_PLACES_AS_SHARES = ("udop",)
 #: Pixels of an image, where the configuration does not say.
 _USUAL_IMAGE = 224
 
@@ -42,49 +47,84 @@ HOW_TO_GIVE_INPUTS = (
     "estimate my_module:make`, or lowtide.estimate(*make())")
 
 
+class _Extent(enum.Enum):
+    """What a batch has of all that a model reads beside its main input."""
+
+    NEEDED = enum.auto()  # what it cannot be called without
+    OF_TEXTS = enum.auto()  # and what belongs to texts and sounds
+    WHOLE = enum.auto()  # all
+
+
 @dataclasses.dataclass(frozen=True)
 class ExampleBatch:
-    """``inputs``: by name, on ``meta``. ``notes``: on what they leave out."""
+    """``inputs``: as a model is called with them; those made here have names, and lie on ``meta``
+    but for small whole numbers. ``notes``: on what they leave out."""
 
-    inputs: Mapping[str, Any]
+    inputs: Any
     notes: list[str]
 
 
-def batch_for(model: torch.nn.Module, batch: int, length: int | None) -> ExampleBatch:
-    """A batch with labels, where the loss does not depend on their values: of texts of ``length``
-    tokens, of sounds, or of images as large as the configuration says. Raises InputError for models
-    that read something else, and for more tokens than the model reads."""
-    return _Maker(model, batch, length).made()
+def batches_for(model: torch.nn.Module, batch: int,
+                length: int | None) -> Iterator[ExampleBatch]:
+    """Batches with labels, where the loss does not depend on their values: of texts of ``length``
+    tokens, of sounds, or of images as large as the configuration says. The first is what most
+    models are trained with, later ones have more of what this one reads. Raises InputError for
+    models that read something else, and for more tokens than the model reads."""
+    made: list[ExampleBatch] = []
+    for extent in _Extent:
+        try:
+            made.append(_Maker(model, batch, length, extent).made())
+        except InputError:
+            if not made:
+                raise
+            return  # the configuration does not say the sizes of all that the model reads
+        if all(_shapes(made[-1]) != _shapes(other) for other in made[:-1]):
+            yield made[-1]
+
+
+def _shapes(made: ExampleBatch) -> dict[str, object]:
+    return {name: getattr(value, "shape", None) for name, value in made.inputs.items()}
 
 
 class _Maker:
-    def __init__(self, model, batch: int, length: int | None):
-        self._model, self._batch = model, batch
+    def __init__(self, model, batch: int, length: int | None, extent: _Extent):
+        self._model, self._batch, self._extent = model, batch, extent
         self._config, self._kind = model.config, type(model).__name__
         self._accepts = inspect.signature(model.forward).parameters
         self._given = None if length is None else checked_count("length", length, 1)
         self._notes: list[str] = []
+        self._makers: dict[str, Callable[[], torch.Tensor]] = {
+            "input_ids": self._texts, "pixel_values": self._images,
+            "input_values": self._sounds, "input_features": self._frames}
+        self._others: dict[str, Callable[[], torch.Tensor]] = {
+            "bbox": self._boxes, "qformer_input_ids": self._tokens,
+            "input_features_mask": self._frames_there}
 
     def made(self) -> ExampleBatch:
         reads = getattr(self._model, "main_input_name", None)
-        if isinstance(reads, str) and "return_loss" in self._accepts:
-            made = self._pairs(reads)
-        else:
-            made = self._main(reads) | self._labels()
+        is_of_pairs = isinstance(reads, str) and "return_loss" in self._accepts
+        found = self._pairs(reads) if is_of_pairs else self._main(reads) | self._labels()
+        found |= {name: make() for name, make in (self._makers | self._others).items()
+                  if name not in found and self._is_needed(name)}
         if field_of(self._config, "quantization_config"):
             self._notes.append("The weights are counted as they are trained, without the "
                                "quantization_config.")
-        return ExampleBatch(made, self._notes)
+        return ExampleBatch(found, self._notes)
+
+    def _is_needed(self, name: str) -> bool:
+        accepted = self._accepts.get(name)
+        if accepted is None:
+            return False
+        return (accepted.default is accepted.empty or self._extent is _Extent.WHOLE
+                or self._extent is _Extent.OF_TEXTS and name in self._others)
 
     def _main(self, reads: object) -> dict[str, torch.Tensor]:
-        makers: dict[object, Callable[[], torch.Tensor]] = {
-            "input_ids": self._texts, "pixel_values": self._images,
-            "input_values": self._sounds, "input_features": self._frames}
-        if reads not in makers:
+        if not isinstance(reads, str) or reads not in self._makers:
             raise InputError(f"{self._kind} reads {reads}, for which an estimate knows no size: "
                              f"{HOW_TO_GIVE_INPUTS}")
-        found = {str(reads): makers[reads]()}
-        if reads == "input_ids" and {"pixel_values", "input_features"} & set(self._accepts):
+        found = {reads: self._makers[reads]()}
+        if (reads == "input_ids" and self._extent is not _Extent.WHOLE
+                and {"pixel_values", "input_features"} & set(self._accepts)):
             self._notes.append("The batch has texts alone: what images or sounds add is counted "
                                "where they are given as example inputs.")
         if self._config.is_encoder_decoder and not self._has_token_labels:
@@ -101,7 +141,9 @@ class _Maker:
 
     @property
     def _has_token_labels(self) -> bool:
-        return "labels" in self._accepts and self._kind.endswith(_LABEL_OF_TOKEN)
+        reads_texts = "input_ids" in self._accepts or self._config.is_encoder_decoder
+        return ("labels" in self._accepts and self._kind.endswith(_LABEL_OF_TOKEN)
+                and (reads_texts or not self._kind.endswith("Model")))
 
     def _labels(self) -> dict[str, torch.Tensor]:
         of_example = self._zeros(self._batch)
@@ -167,9 +209,8 @@ class _Maker:
         return height, width
 
     def _of_vision(self, name: str) -> Any:
-        """Of the configuration, or of its part for images."""
-        parts = (self._config, field_of(self._config, "vision_config"))
-        found = (field_of(part, name) for part in parts)
+        """Of the configuration, or of a part, that for images first."""
+        found = (field_of(part, name) for part in with_parts(self._config))
         return next((value for value in found if value is not None), None)
 
     def _sounds(self) -> torch.Tensor:
@@ -179,19 +220,37 @@ class _Maker:
             return self._zeros(self._batch, frames, width, dtype=torch.float32)
         is_length_of_text = self._has_token_labels
         samples = _USUAL_SAMPLES if is_length_of_text or self._given is None else self._given
-        return self._zeros(self._batch, samples, dtype=torch.float32)
+        usual_channels = 1 if self._extent is _Extent.WHOLE else None
+        channels = field_of(self._config, "audio_channels", usual_channels)
+        shape = [samples] if channels is None else [channels, samples]
+        return self._zeros(self._batch, *shape, dtype=torch.float32)
 
     def _frames(self) -> torch.Tensor:
-        widths = (field_of(self._config, name) for name in _FRAME_WIDTHS)
+        widths = (field_of(part, name) for part in with_parts(self._config)
+                  for name in _FRAME_WIDTHS)
         width = next((width for width in widths if isinstance(width, int)), None)
         if width is None:
             raise InputError(f"the configuration of {self._kind} does not say how many numbers a "
                              f"frame of its input_features has: {HOW_TO_GIVE_INPUTS}")
         window = field_of(self._config, "max_source_positions")
-        if self._config.model_type == "whisper":  # of all lengths, padded to one
+        if self._config.model_type == "whisper" or (  # of all lengths, padded to one
+                self._extent is _Extent.WHOLE and window is not None):
             return self._zeros(self._batch, width, 2 * window, dtype=torch.float32)
         frames = (_USUAL_FRAMES if self._has_token_labels or self._given is None else self._given)
         return self._zeros(self._batch, frames, width, dtype=torch.float32)
 
+    def _frames_there(self) -> torch.Tensor:
+        shape = self._frames().shape
+        return torch.ones(shape[0], max(shape[1:]), dtype=torch.int64)
+
+    def _boxes(self) -> torch.Tensor:
+        """Of each token on a page: left, top, right and bottom."""
+        as_shares = self._config.model_type in _PLACES_AS_SHARES
+        return self._zeros(*self._tokens().shape, 4,
+                           dtype=torch.float32 if as_shares else torch.int64)
+
     def _zeros(self, *shape: int, dtype: torch.dtype = torch.int64) -> torch.Tensor:
-        return torch.zeros(*shape, dtype=dtype, device="meta")
+        """Indices with what they hold, which models ask for; all else without memory."""
+        is_known = (not dtype.is_floating_point
+                    and math.prod(shape) * dtype.itemsize <= MOST_KNOWN_BYTES)
+        return torch.zeros(*shape, dtype=dtype, device="cpu" if is_known else "meta")

@@ -20,6 +20,7 @@ from ..budget.optimizer_trial import wants_closure
 from ..capture.meta import attributes_of, fake_copies, fake_module, held_by
 from ..common.inputs import tensors_in
 from ..common.precision import autocast_in
+from .known_values import may_be_known
 
 
 @dataclasses.dataclass(frozen=True)
@@ -27,7 +28,8 @@ class FakeStep:
     """A training step as a program would run it: the model and what it is called with, all fake.
 
     ``call``: the model, or one of its methods. ``context``: in which that is called, as under
-    ``torch.autocast``.
+    ``torch.autocast``. ``known``: small tensors of the batch and buffers, each with the one that it
+    stands for.
     """
 
     mode: FakeTensorMode
@@ -37,6 +39,7 @@ class FakeStep:
     named: Mapping
     optimizer: torch.optim.Optimizer | None
     context: Callable[[], contextlib.AbstractContextManager]
+    known: Sequence[tuple[torch.Tensor, torch.Tensor]]
 
     @property
     def modules(self) -> Mapping[str, torch.nn.Module]:
@@ -83,13 +86,16 @@ def fake_step(model: Callable, arguments: Sequence, named: Mapping, optimizer,
     # A function with tensors of its own would be traced on these, and change them.
     mode = FakeTensorMode(allow_non_fake_inputs=isinstance(owner, torch.nn.Module))
     stepped = [tensor for parameters, _ in groups for tensor in parameters]
-    copies = fake_copies(mode, (*held, *attributes_of(owner), *given, *stepped), device)
+    attributes = attributes_of(owner)
+    copies = fake_copies(mode, (*held, *attributes, *given, *stepped), device)
+    known = [(copies[id(tensor)], tensor) for tensor in (*held, *attributes, *given)
+             if may_be_known(tensor)]
     arguments, named = pytree.tree_map(lambda leaf: copies.get(id(leaf), leaf),
                                        (tuple(arguments), dict(named)))
     fake = fake_module(mode, owner, copies, where, device)
     call = fake if owner is model else types.MethodType(inspect.unwrap(model).__func__, fake)
     return FakeStep(mode, fake, call, arguments, named, _fake_optimizer(mode, kind, groups, copies),
-                    functools.partial(autocast_in, precision, device.type))
+                    functools.partial(autocast_in, precision, device.type), known)
 
 
 def _owner_of(model: Callable) -> Callable:

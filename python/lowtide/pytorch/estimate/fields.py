@@ -20,3 +20,11 @@ def with_part_for_texts(configuration: Any) -> tuple[Any, ...]:
         return configuration, configuration.get_text_config()
     except ValueError:
         return (configuration,)
+
+
+def with_parts(configuration: Any) -> tuple[Any, ...]:
+    """It, and the configurations within it, that of images first."""
+    within = [value for name, value in vars(configuration).items()
+              if hasattr(value, "to_diff_dict") and name != "vision_config"]
+    vision = field_of(configuration, "vision_config")
+    return (configuration, *([] if vision is None else [vision]), *within)

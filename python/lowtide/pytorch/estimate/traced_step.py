@@ -24,6 +24,7 @@ from ..common.inputs import tensors_in
 from .fake_step import FakeStep
 from .gradient_sums import GradientSums
 from .grouped_products import GROUPED, grouped_product
+from .known_values import KnownValues
 from .ledger import Ledger, Peak, sum_by
 from .op_peaks import OpPeaks
 
@@ -48,11 +49,11 @@ class TracedStep:
 class _Watch(TorchDispatchMode):
     """Writes what ops make into a ledger; ``layer`` and ``phase`` are those of the moment."""
 
-    def __init__(self, ledger: Ledger, op_peaks: OpPeaks | None):
+    def __init__(self, ledger: Ledger, op_peaks: OpPeaks | None, known: KnownValues):
         super().__init__()
         self.phase = "forward"
         self.layers = [""]
-        self._ledger, self._op_peaks = ledger, op_peaks
+        self._ledger, self._op_peaks, self._known = ledger, op_peaks, known
         self._sums = GradientSums(ledger)
 
     def __torch_dispatch__(self, op, types, arguments=(), named=None):
@@ -77,21 +78,26 @@ class _Watch(TorchDispatchMode):
         if op is GROUPED:
             return grouped_product(*arguments, **named)
         try:
-            return op(*arguments, **named)
-        except DataDependentOutputException:
+            result = op(*arguments, **named)
+        except (DataDependentOutputException, DynamicOutputShapeException):
+            known = self._known.answer(op, arguments, named)
+            if known is not None:
+                return known
             if self.phase == "optimizer" and op is torch.ops.aten._local_scalar_dense.default:
                 return 1.0
             raise
+        self._known.follow(op, arguments, named, result)
+        return result
 
 
 def trace_step(step: FakeStep, op_peaks: OpPeaks | None) -> TracedStep:
     """The memory of a step that finds the optimizer's state there, as all but the first do.
 
     ``op_peaks``: measures workspaces; None leaves them out. Raises InputError for a step that
-    depends on the values of tensors.
+    depends on the values of tensors other than its batch.
     """
     ledger = Ledger()
-    watch = _Watch(ledger, op_peaks)
+    watch = _Watch(ledger, op_peaks, KnownValues(step.known))
     _add_what_is_there(ledger, step)
     with _refusals(), step.mode, watch, _following_layers(step, watch):
         if step.optimizer is not None:
@@ -193,11 +199,12 @@ def _refusals() -> Iterator[None]:
         yield
     except (DataDependentOutputException, DynamicOutputShapeException,
             UnsupportedOperatorException) as error:
-        raise InputError(f"the step cannot be estimated, as {error.func} gives what depends on the "
-                         f"values of tensors, and an estimate has none"
-                         f"{at_line_of_error(error)}: leave out what asks for them, such as masks "
-                         f"of padding; or run a step, and see model.memory of model = "
-                         f"lowtide.wrap(model, inputs)") from error
+        raise InputError(
+            f"the step cannot be estimated, as {error.func} gives what depends on the values of "
+            f"tensors, and an estimate knows those alone that follow from a batch with memory"
+            f"{at_line_of_error(error)}: give example inputs that are not on the device meta, "
+            f"leave out what asks for values of activations, or run a step, and see model.memory "
+            f"of model = lowtide.wrap(model, inputs)") from error
     except AssertionError as error:
         if "convert all Tensors to FakeTensors" not in str(error):
             raise

@@ -183,7 +183,10 @@ def session_with_plans(wrapped: torch.nn.Module) -> Session:
 def require_plans(session: Session) -> None:
     """Raises InputError where nothing was planned."""
     if not session.has_plans:
-        raise InputError(f"{session.name} has no plan: {session.why_unplanned}")
+        why = session.why_unplanned or (
+            "no tensor that needs a gradient was captured; call the model with these inputs, and "
+            "see whether it raises an error, runs under no_grad, or has frozen all parameters")
+        raise InputError(f"{session.name} has no plan: {why}")
 
 
 @contextlib.contextmanager

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ... import InfeasibleError, format_bytes
+from ...notebook import as_printed
 from ...notebook import table as html_table
 from ..common.table import aligned
 from .trial import Found
@@ -68,6 +69,8 @@ class Tuned:
         heads, *rows = self._rows()
         return (f"<div><p>{self.goal} within {format_bytes(self.budget)}</p>"
                 f"{html_table(heads, rows)}<pre>{html.escape(self.code)}</pre></div>")
+
+    _repr_pretty_ = as_printed
 
     def _rows(self) -> list[list[str]]:
         """The heads, and a row for each combination."""
