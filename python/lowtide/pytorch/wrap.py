@@ -29,7 +29,8 @@ from .common.precision import in_precision
 from .common.prepared import Prepared
 from .dynamo.compile import compile_graph
 from .dynamo.sizes_of_calls import SizesOfCalls
-from .dynamo.trace import forget, is_traced_here, traced
+from .dynamo.surroundings import TracePerSurroundings
+from .dynamo.trace import is_traced_here, traced
 from .dynamo.transformers_masks import known_masks
 from .dynamo.unplanned import (
     Unplanned,
@@ -283,17 +284,19 @@ def _runner(model: torch.nn.Module, settings: Settings, ranges: SizeRanges | Non
     parameters = model.parameters if on_ranks is None else on_ranks.parameters
     session = Session(settings, parameters, type(model).__name__)
 
-    def run(*arguments, **named):
-        # Where Dynamo gives a function up it runs as it is. A trace leaves this out, without a
-        # guard on what comes second.
-        if not torch.compiler.is_compiling() and session.preparing:
-            raise Prepared
-        # Not by ``forward``, a function whose traces all wrapped modules would share.
-        return model.forward(*arguments, **named)
+    def trace():
+        def run(*arguments, **named):
+            # Where Dynamo gives a function up it runs as it is. A trace leaves this out, without a
+            # guard on what comes second.
+            if not torch.compiler.is_compiling() and session.preparing:
+                raise Prepared
+            # Not by ``forward``, a function whose traces all wrapped modules would share.
+            return model.forward(*arguments, **named)
 
-    planned = traced(run, lambda graph, inputs: compile_graph(graph, inputs, session, ranges,
-                                                                    placed),
-                     name=session.name)
+        return traced(run, lambda graph, inputs: compile_graph(graph, inputs, session, ranges,
+                                                               placed), name=session.name)
+
+    planned = TracePerSurroundings(trace)
     unplanned = Unplanned(model, session)
 
     def run_traced(arguments: Sequence, named: Mapping):
@@ -333,7 +336,7 @@ def _runner(model: torch.nn.Module, settings: Settings, ranges: SizeRanges | Non
         return (run_as_part if is_traced_here() else run_apart)(*arguments, **named)
 
     def let_go():
-        forget(planned)
+        planned.forget()
         session.forget()
 
     return run_planned, session, let_go
