@@ -25,12 +25,12 @@ class TracePerSurroundings:
         self._trace, self._traced = trace, {}
 
     def __call__(self, *arguments, **named):
-        surroundings = _surroundings()
-        if surroundings not in self._traced:
+        state = surroundings()
+        if state not in self._traced:
             with ONE_TRACE_AT_A_TIME:
-                if surroundings not in self._traced:  # by another thread
-                    self._traced[surroundings] = self._trace()
-        return self._traced[surroundings](*arguments, **named)
+                if state not in self._traced:  # by another thread
+                    self._traced[state] = self._trace()
+        return self._traced[state](*arguments, **named)
 
     def forget(self) -> None:
         """Lets go of all that was traced; no call may follow."""
@@ -38,7 +38,8 @@ class TracePerSurroundings:
             forget(self._traced.popitem()[1])
 
 
-def _surroundings() -> Hashable:
+def surroundings() -> Hashable:
+    """The state that a trace made now is for."""
     attention = torch.backends.cuda  # of the CPU too
     return (attention.flash_sdp_enabled(), attention.mem_efficient_sdp_enabled(),
             attention.math_sdp_enabled(), attention.cudnn_sdp_enabled(),
