@@ -162,7 +162,7 @@ def test_a_wrapped_layer_is_parametrized_before():
 def test_shapes_that_the_first_call_decides_are_asked_for(inputs):
     model = nn.Sequential(nn.Linear(4, 4), nn.LazyBatchNorm1d(affine=False), nn.LazyLinear(3))
     for tensor in ("2.weight", "1.running_mean"):
-        with pytest.raises(lowtide.InputError, match=f'"{tensor}" of Sequential .* call Sequential'):
+        with pytest.raises(lowtide.InputError, match=f'"{tensor}" of .* call Sequential once'):
             lowtide.wrap(model, inputs)
         model[2] = nn.Linear(4, 3)
     with torch.no_grad():
