@@ -101,7 +101,7 @@ def in_class_of_its_own(model: torch.nn.Module, session: Session | InductorMode,
 
 
 def _require_parametrized_before(model: torch.nn.Module) -> None:
-    """Raises InputError where a parameter of the model itself was parametrized when it was wrapped:
+    """Raises InputError where a parameter of the model itself was parametrized after wrapping:
     the parametrization is then an attribute of the wrapped one's class, which the model lacks."""
     for name in getattr(model, "parametrizations", ()):
         if not hasattr(type(model), name):
