@@ -46,6 +46,9 @@ def plain_module(model):
 def planned_forward(model: torch.nn.Module, run: Callable) -> OwnForward:
     """The forward method of the planned object, with the signature of the model's, by ``run``."""
     def forward(self, *arguments, **named):
+        # Another object of the class, as a slice of a Sequential is. Dynamo cannot compare these.
+        if not torch.compiler.is_compiling() and self.__dict__ is not model.__dict__:
+            return type(model).forward(self, *arguments, **named)
         try:
             return run(*arguments, **named)
         except RuntimeError:
