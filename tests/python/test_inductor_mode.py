@@ -11,6 +11,7 @@ from lowtide.pytorch.inductor.measure import peak_of_step
 from torch import nn
 from torch._dynamo.utils import counters
 from torch._inductor import config as inductor_config
+from torch.nn.modules.module import register_module_forward_hook
 from torch_memory import profiled
 
 pytestmark = pytest.mark.usefixtures("one_thread", "one_compiling_process")
@@ -104,6 +105,25 @@ def test_another_shape_is_fitted_anew(unlimited):
     wrapped(*batch(256)).backward()
     module.zero_grad()
     assert wrapped.memory.measured_above < before
+
+
+def test_a_hook_of_all_modules_is_compiled_in_and_out(unlimited):
+    module, _, wrapped = unlimited
+    module.eval()  # without dropout, which Inductor draws otherwise
+    expected = outcome(module, module, batch())
+
+    def require_same_as_eager(expected):
+        for ours, theirs in zip(outcome(module, wrapped, batch()), expected, strict=True):
+            torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-6)
+
+    require_same_as_eager(expected)
+    with register_module_forward_hook(
+            lambda one, given, result: result / 2 if isinstance(one, nn.Tanh) else None):
+        hooked = outcome(module, module, batch())
+        assert not torch.allclose(hooked[0], expected[0], rtol=0.01)
+        require_same_as_eager(hooked)
+    require_same_as_eager(expected)
+    module.train()
 
 
 def test_gradients_that_are_kept_count_and_nothing_is_compiled_twice(unlimited):

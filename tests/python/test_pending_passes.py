@@ -102,6 +102,27 @@ def test_a_backward_pass_may_run_again(make, run, share):
         assert budget is None or peak <= budget - before
 
 
+class WithView(Deep):
+    """Also returns a view of a result, so that AOTAutograd's wrappers are around the graph."""
+
+    def forward(self, x):
+        result = self.layers(x)
+        return result, result[:, 0]
+
+
+def test_a_backward_pass_may_run_again_in_a_later_step():
+    def steps(model):
+        for is_retained in (False, True):
+            result, view = model(rows())
+            loss = result.square().mean() + view.sum()
+            for retain_graph in (True, False)[not is_retained:]:
+                loss.backward(retain_graph=retain_graph)
+        return []
+
+    peak_as_eager(lowtide.wrap(built(WithView), optimizer="none", time_limit=0.3), built(WithView),
+                  steps)
+
+
 def test_what_the_module_overwrites_cannot_be_read_again():
     wrapped = lowtide.wrap(built(Counting), rows())
     loss = wrapped(rows())

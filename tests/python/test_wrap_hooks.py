@@ -1,5 +1,6 @@
 """Hooks that are registered and removed after a model was wrapped, called or compiled."""
 
+import contextlib
 import itertools
 
 import lowtide
@@ -7,6 +8,7 @@ import pytest
 import torch
 from sweep import sweep
 from torch import nn
+from torch.nn.modules import module as modules
 from wrap_cases import ROWS, built, same
 
 pytestmark = pytest.mark.usefixtures("own_cache", "one_thread")
@@ -67,3 +69,38 @@ def test_a_hook_registered_late_runs_until_it_is_removed(door, hook, place):
     for handle in handles:
         handle.remove()
     assert same(gradients(called, module), gradients(plain, plain))
+
+
+def doubled(module, given, result):
+    return result * 2 if isinstance(module, nn.Linear) else None
+
+
+def moved(module, given):
+    return (given[0] + 1,) if isinstance(module, nn.Linear) else None
+
+
+def halved(module, gradients, _):
+    return (gradients[0] / 2,) if isinstance(module, nn.Tanh) else None
+
+
+#: By name: registers a hook of all modules that changes what is computed.
+HOOKS_OF_ALL_MODULES = {
+    "forward": lambda: modules.register_module_forward_hook(doubled),
+    "forward pre": lambda: modules.register_module_forward_pre_hook(moved),
+    "backward": lambda: modules.register_module_full_backward_hook(halved),
+}
+
+
+@pytest.mark.filterwarnings("ignore:Sequential ran without a plan", "ignore:Full backward hook is")
+@pytest.mark.parametrize("door", DOORS[:2])
+@pytest.mark.parametrize("hook", HOOKS_OF_ALL_MODULES)
+def test_a_hook_of_all_modules_registered_late_runs_until_it_is_removed(hook, door):
+    module, plain = built(model), built(model)
+    called = door(module)
+    before = gradients(called, module)
+    with contextlib.ExitStack() as registered:
+        for _ in range(2):
+            registered.enter_context(HOOKS_OF_ALL_MODULES[hook]())
+            hooked = gradients(plain, plain)
+            assert same(gradients(called, module), hooked) and not same(before, hooked)
+    assert same(gradients(called, module), before)

@@ -271,3 +271,11 @@ def test_inputs_may_be_arrays_of_numpy():
             results.append(each(x, scale))
         assert same(*results)
     assert session_of(wrapped).has_plans
+
+
+def test_a_slice_of_a_wrapped_sequence_computes_its_own_layers():
+    plain = nn.Sequential(nn.Linear(20, 20), nn.Tanh(), nn.Linear(20, 20))
+    x = torch.randn(16, 20)
+    wrapped = lowtide.wrap(copy.deepcopy(plain), x, time_limit=0.3)
+    assert torch.equal(wrapped[:2](x), plain[:2](x))
+    assert torch.equal(wrapped(x), plain(x))

@@ -146,6 +146,30 @@ def test_misuse_is_named():
         lowtide.explain(built(Randomly))
 
 
+def test_a_wrapped_layer_is_parametrized_before():
+    layer = nn.Linear(20, 20)
+    wrapped = lowtide.wrap(layer, ROWS(), time_limit=0.3)
+    nn.utils.parametrizations.weight_norm(wrapped)
+    with pytest.raises(lowtide.InputError, match='"weight" of Linear was parametrized after'):
+        wrapped(*ROWS())
+    nn.utils.parametrize.remove_parametrizations(wrapped, "weight")
+    nn.utils.parametrizations.weight_norm(layer)
+    wrapped, plain = lowtide.wrap(layer, ROWS(), time_limit=0.3), copy.deepcopy(layer)
+    assert same(train(wrapped, ROWS), train(plain, ROWS))
+
+
+@pytest.mark.parametrize("inputs", [None, torch.ones(2, 4)])
+def test_shapes_that_the_first_call_decides_are_asked_for(inputs):
+    model = nn.Sequential(nn.Linear(4, 4), nn.LazyBatchNorm1d(affine=False), nn.LazyLinear(3))
+    for tensor in ("2.weight", "1.running_mean"):
+        with pytest.raises(lowtide.InputError, match=f'"{tensor}" of .* call Sequential once'):
+            lowtide.wrap(model, inputs)
+        model[2] = nn.Linear(4, 3)
+    with torch.no_grad():
+        model(torch.ones(2, 4))
+    lowtide.wrap(model, inputs, time_limit=0.3)(torch.ones(2, 4)).sum().backward()
+
+
 def test_another_device_is_refused():
     model = nn.Linear(4, 4, device="meta")
     with pytest.raises(lowtide.InputError, match="on the device meta, and plans are run on"):

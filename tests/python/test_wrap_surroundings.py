@@ -94,3 +94,31 @@ def test_few_files_may_be_open():
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, limits)
     assert got == left_by(eager, batches)
+
+
+class Attending(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.mix = nn.Linear(WIDTH, 3 * WIDTH)
+
+    def forward(self, x):
+        parts = self.mix(x).unflatten(-1, (3, 4, -1)).permute(2, 0, 3, 1, 4)
+        return nn.functional.scaled_dot_product_attention(*parts, is_causal=True).square().mean()
+
+
+def test_kernels_of_attention_are_those_that_are_allowed_at_a_call():
+    x, eager = torch.randn(4, 16, WIDTH), built(Attending)
+    model = lowtide.wrap(copy.deepcopy(eager), x, time_limit=0.3)
+
+    def gradient_of(model):
+        model.zero_grad()
+        model(x).backward()
+        return model.mix.weight.grad
+
+    def by_math(model):
+        with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH):
+            return gradient_of(model)
+
+    assert not torch.equal(by_math(eager), gradient_of(eager))
+    for gradient in (gradient_of, by_math, gradient_of):
+        assert torch.equal(gradient(model), gradient(eager))

@@ -46,10 +46,16 @@ def plain_module(model):
 def planned_forward(model: torch.nn.Module, run: Callable) -> OwnForward:
     """The forward method of the planned object, with the signature of the model's, by ``run``."""
     def forward(self, *arguments, **named):
+        # Another object of the class, as a slice of a Sequential is. Dynamo cannot compare these.
+        if not torch.compiler.is_compiling() and self.__dict__ is not model.__dict__:
+            return type(model).forward(self, *arguments, **named)
         try:
             return run(*arguments, **named)
         except RuntimeError:
             require_one_device(self, arguments, named)
+            raise
+        except AttributeError:
+            _require_parametrized_before(model)
             raise
 
     forward.__doc__ = model.forward.__doc__
@@ -95,6 +101,17 @@ def in_class_of_its_own(model: torch.nn.Module, session: Session | InductorMode,
     planned = planned_class.__new__(planned_class)
     planned.__dict__ = model.__dict__
     return planned
+
+
+def _require_parametrized_before(model: torch.nn.Module) -> None:
+    """Raises InputError where a parameter of the model itself was parametrized after wrapping:
+    the parametrization is then an attribute of the wrapped one's class, which the model lacks."""
+    for name in getattr(model, "parametrizations", ()):
+        if not hasattr(type(model), name):
+            kind = type(model).__name__
+            raise InputError(f"\"{name}\" of {kind} was parametrized after {kind} was wrapped, as "
+                             f"weight_norm does: parametrize the module that you gave to wrap, and "
+                             f"wrap it again") from None
 
 
 class OwnForward:

@@ -24,11 +24,13 @@ from .common.inputs import arguments_of
 from .common.module_state import unchanged
 from .common.notices import warn
 from .common.plain_optimizer import plain_optimizer
+from .common.plannable import require_plannable
 from .common.precision import in_precision
 from .common.prepared import Prepared
 from .dynamo.compile import compile_graph
 from .dynamo.sizes_of_calls import SizesOfCalls
-from .dynamo.trace import forget, is_traced_here, traced
+from .dynamo.surroundings import TracePerSurroundings
+from .dynamo.trace import is_traced_here, traced
 from .dynamo.transformers_masks import known_masks
 from .dynamo.unplanned import (
     Unplanned,
@@ -181,7 +183,7 @@ def wrap(
     InfeasibleError for a budget below what the step needs at least; ``model`` is then as it was.
     """
     model = plain_module(model)
-    _refuse_unplannable(model)
+    require_plannable(model)
     settings = Settings(Budget.parse(budget), plain_optimizer(optimizer), strategy,
                         {} if options is None else options, time_limit, cache, report, mode,
                         when_infeasible, batches_ahead, verbose, cuda_graph,
@@ -196,7 +198,7 @@ def wrap(
 def _planned(model: torch.nn.Module, example_inputs, settings: Settings, mesh: DeviceMesh | None,
              sharding: str | None, dynamic_shapes: Mapping | Sequence | None) -> torch.nn.Module:
     """Of one process, or on all ranks of a mesh."""
-    _refuse_unplannable(model)
+    require_plannable(model)
     if mesh is not None or is_fully_sharded(model):
         if dynamic_shapes is not None:
             raise InputError("dynamic_shapes is not for a mesh yet: leave one of them out")
@@ -282,17 +284,19 @@ def _runner(model: torch.nn.Module, settings: Settings, ranges: SizeRanges | Non
     parameters = model.parameters if on_ranks is None else on_ranks.parameters
     session = Session(settings, parameters, type(model).__name__)
 
-    def run(*arguments, **named):
-        # Where Dynamo gives a function up it runs as it is. A trace leaves this out, without a
-        # guard on what comes second.
-        if not torch.compiler.is_compiling() and session.preparing:
-            raise Prepared
-        # Not by ``forward``, a function whose traces all wrapped modules would share.
-        return model.forward(*arguments, **named)
+    def trace():
+        def run(*arguments, **named):
+            # Where Dynamo gives a function up it runs as it is. A trace leaves this out, without a
+            # guard on what comes second.
+            if not torch.compiler.is_compiling() and session.preparing:
+                raise Prepared
+            # Not by ``forward``, a function whose traces all wrapped modules would share.
+            return model.forward(*arguments, **named)
 
-    planned = traced(run, lambda graph, inputs: compile_graph(graph, inputs, session, ranges,
-                                                                    placed),
-                     name=session.name)
+        return traced(run, lambda graph, inputs: compile_graph(graph, inputs, session, ranges,
+                                                               placed), name=session.name)
+
+    planned = TracePerSurroundings(trace)
     unplanned = Unplanned(model, session)
 
     def run_traced(arguments: Sequence, named: Mapping):
@@ -332,25 +336,10 @@ def _runner(model: torch.nn.Module, settings: Settings, ranges: SizeRanges | Non
         return (run_as_part if is_traced_here() else run_apart)(*arguments, **named)
 
     def let_go():
-        forget(planned)
+        planned.forget()
         session.forget()
 
     return run_planned, session, let_go
-
-
-def _refuse_unplannable(model) -> None:
-    """Raises InputError for what is no module of Python code."""
-    if not isinstance(model, torch.nn.Module):
-        raise InputError(f"wrap() wants a torch.nn.Module, not {type(model).__name__}; for a "
-                         f"function use torch.compile(function, backend=\"lowtide\")")
-    name = type(model).__name__
-    if isinstance(model, torch.jit.ScriptModule):
-        raise InputError(f"{name} is compiled by TorchScript, which cannot be traced: wrap the "
-                         f"module that it was made of")
-    if (isinstance(model, torch._dynamo.eval_frame.OptimizedModule)
-            or model._compiled_call_impl is not None):
-        raise InputError(f"{name} was compiled by torch.compile: wrap the module that you "
-                         f"compiled instead (with mode=\"inductor\" for compiled code)")
 
 
 def _prepare(model: torch.nn.Module, planned: torch.nn.Module, example_inputs) -> None:

@@ -90,6 +90,9 @@ def trace_joint(graph: fx.GraphModule, inputs: Sequence, name: str,
         function = backend(graph, inputs)
     if found is None:
         return function
+    # AOTAutograd takes the ticket for a buffer that the backward pass may overwrite, and would
+    # refuse retain_graph=True after a backward pass without it.
+    found.metadata.bw_donated_idxs = []
     found.function = function
     return found
 

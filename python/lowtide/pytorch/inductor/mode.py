@@ -19,6 +19,7 @@ from ..budget.settings import Settings
 from ..capture.breaks import break_of
 from ..common.inputs import tensors_in
 from ..common.prepared import Prepared
+from ..dynamo.surroundings import TracePerSurroundings, surroundings
 from ..dynamo.trace import forget, traced
 from .fit import Fitted, compile_within
 from .measure import peak_of_step, step_device
@@ -36,8 +37,8 @@ class InductorMode:
 
     def __init__(self, model: torch.nn.Module, run: Callable, settings: Settings):
         self._model, self._run, self._settings = model, run, settings
-        self._plain = traced(lambda *given, **named: run(*given, **named), "inductor",
-                             fixed_shapes=True)
+        self._plain = TracePerSurroundings(lambda: traced(
+            lambda *given, **named: run(*given, **named), "inductor", fixed_shapes=True))
         self._fits: dict[tuple, tuple[Fitted, int]] = {}
         self._last: tuple | None = None
         self.preparing = False
@@ -68,7 +69,7 @@ class InductorMode:
 
     def forget(self) -> None:
         """Lets go of what was compiled; no call may follow."""
-        forget(self._plain)
+        self._plain.forget()
         for fitted, _ in self._fits.values():
             forget(fitted.model)
         self._fits.clear()
@@ -138,7 +139,7 @@ class InductorMode:
     def _kind(self, arguments, named) -> tuple:
         leaves, structure = pytree.tree_flatten((tuple(arguments), dict(named)))
         return (tuple(map(_kind_of, leaves)), str(structure), self._gradient_bytes(),
-                tuple(module.training for module in self._model.modules()))
+                surroundings(), tuple(module.training for module in self._model.modules()))
 
     def _existing_bytes(self, arguments, named) -> int:
         """All that is there before a step, and what the optimizer holds or will hold."""
