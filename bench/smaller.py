@@ -12,7 +12,7 @@ import sys
 import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "pytorch"))
-from run import Bench, Job  # noqa: E402
+from run import Bench, Conditions, Job  # noqa: E402
 
 from report import Table  # noqa: E402
 
@@ -42,11 +42,10 @@ def main():
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--sizes", default="{}", help="JSON: sizes of the models")
     parser.add_argument("--device", default="cpu")
-    parser.set_defaults(autocast="", deterministic=False)
     arguments = parser.parse_args()
     table = Table("smaller", COLUMNS, key=3)
     with tempfile.TemporaryDirectory() as folder:
-        bench = Bench(arguments, folder)
+        bench = Bench(Conditions.of(arguments), folder)
         wanted = jobs(arguments)
         for _ in range(arguments.rounds):
             for job in wanted:

@@ -50,11 +50,39 @@ class Job:
         return f"{self.model} {self.tool} {self.setting}".rstrip()
 
 
+@dataclasses.dataclass(frozen=True)
+class Conditions:
+    """Of all measurements of a run; its options have the same names. `sizes`: JSON of those that
+    differ from a model's usual ones. `planning_seconds`: of each plan of ours, at most."""
+
+    steps: int
+    threads: int
+    device: str
+    sizes: str
+    autocast: str = ""
+    deterministic: bool = False
+    planning_seconds: float | None = None
+
+    @classmethod
+    def of(cls, arguments):
+        given = vars(arguments)
+        return cls(**{field.name: given[field.name] for field in dataclasses.fields(cls)
+                      if field.name in given})
+
+    def options(self):
+        """Of measure.py, but for the sizes, which differ by model."""
+        planning = self.planning_seconds
+        return ["--device", self.device, "--autocast", self.autocast,
+                *["--deterministic"][:self.deterministic],
+                *([] if planning is None else ["--planning-seconds", str(planning)]),
+                "--steps", str(self.steps), "--threads", str(self.threads)]
+
+
 class Bench:
     """Takes measurements and keeps them by job."""
 
-    def __init__(self, arguments, folder):
-        self.arguments, self.folder = arguments, pathlib.Path(folder)
+    def __init__(self, conditions, folder):
+        self.conditions, self.folder = conditions, pathlib.Path(folder)
         self.environment = {**os.environ, "PYTHONPATH": str(HERE.parents[1] / "python")}
         self.figures = {}  # lists of figures by job, a figure a round
         self.given_up = set()
@@ -68,7 +96,7 @@ class Bench:
             self.given_up.add(job)
             return
         self.figures.setdefault(job, []).append(figures)
-        seconds = figures[devices.clock_of(self.arguments.device)]
+        seconds = figures[devices.clock_of(self.conditions.device)]
         print(f"{job}: {figures['peak_above_bytes'] / 2**20:.0f} MiB above "
               f"{figures['base_bytes'] / 2**20:.0f} MiB, {seconds:.2f} s, "
               f"gradients {figures['gradients']}, buffers {figures['buffers']}", flush=True)
@@ -76,11 +104,7 @@ class Bench:
     def _measure(self, job):
         command = [sys.executable, HERE / "measure.py", "--model", job.model, "--tool", job.tool,
                    "--setting", job.setting, "--sizes", json.dumps(self._sizes(job.model)),
-                   "--device", self.arguments.device, "--autocast", self.arguments.autocast,
-                   *["--deterministic"][:self.arguments.deterministic],
-                   *self.arguments.planning,
-                   "--steps", str(self.arguments.steps),
-                   "--threads", str(self.arguments.threads),
+                   *self.conditions.options(),
                    "--reference", self.folder / f"{job.model}.pt"]
         run = subprocess.run(command, capture_output=True, text=True, env=self.environment)
         if run.returncode != 0:
@@ -94,8 +118,8 @@ class Bench:
         return figures
 
     def _sizes(self, model):
-        usual = ON_CPU if self.arguments.device == "cpu" else ON_ACCELERATOR
-        return usual.get(model, {}) | json.loads(self.arguments.sizes)
+        usual = ON_CPU if self.conditions.device == "cpu" else ON_ACCELERATOR
+        return usual.get(model, {}) | json.loads(self.conditions.sizes)
 
     def rows(self):
         """The least times over the rounds, and the most of peaks and of set-up times."""
@@ -108,10 +132,10 @@ class Bench:
         most = {key: max(f[key] for f in rounds)
                 for key in ("peak_above_bytes", "peak_total_bytes", "held_bytes", "setup_s",
                             "gradient_error")}
-        clock = devices.clock_of(self.arguments.device)
+        clock = devices.clock_of(self.conditions.device)
         ratio = times[clock] / min(f[clock] for f in eager)
         return Row(model=job.model, tool=job.tool, setting=job.setting,
-                   time_x_eager=round(ratio, 4), threads=self.arguments.threads,
+                   time_x_eager=round(ratio, 4), threads=self.conditions.threads,
                    rounds=len(rounds), date=datetime.date.today().isoformat(), **times, **most,
                    **{key: rounds[0][key] for key in ("batch", "base_bytes", "rounding", "device")},
                    **{key: rounds[0][key] for key in PLANNED if rounds[0].get(key) is not None},
@@ -189,8 +213,6 @@ def parse_arguments():
     arguments = parser.parse_args()
     usual = ON_CPU if arguments.device == "cpu" else ON_ACCELERATOR
     arguments.models = arguments.models.split(",") if arguments.models else list(usual)
-    seconds = arguments.planning_seconds
-    arguments.planning = [] if seconds is None else ["--planning-seconds", str(seconds)]
     if arguments.name is None:
         arguments.name = "pytorch" if arguments.device == "cpu" else f"pytorch-{arguments.device}"
     return arguments
@@ -200,7 +222,7 @@ def main():
     arguments = parse_arguments()
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # for runs in the background
     with tempfile.TemporaryDirectory() as folder:
-        bench = Bench(arguments, folder)
+        bench = Bench(Conditions.of(arguments), folder)
         try:
             run(bench, arguments)
         except KeyboardInterrupt:
