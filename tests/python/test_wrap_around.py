@@ -1,5 +1,6 @@
 """Wrapped modules within what PyTorch has around a call: transforms, compiled autograd."""
 
+import copy
 import logging
 import warnings
 
@@ -81,3 +82,23 @@ def test_compiled_autograd_calls_the_planned_backward_pass(case):
         got = train(wrapped, inputs_of)
     assert same(got, train(built(make), inputs_of))
     assert wrapped.memory.planned_peak <= wrapped.memory.budget
+
+
+def test_a_part_with_batch_norm_is_called_on_its_own_after_the_whole():
+    """Before the whole it is an error, as the page of that message says: the part's own node finds
+    running statistics of another version."""
+    x = torch.randn(16, 8)
+
+    def gradients(model):
+        whole = model(x).sum()
+        (whole + model[:-1](x).square().mean()).backward()
+        return [p.grad for p in model.parameters()]
+
+    torch.manual_seed(0)
+    plain = nn.Sequential(nn.Linear(8, 8), nn.BatchNorm1d(8), nn.Linear(8, 8))
+    model = lowtide.wrap(copy.deepcopy(plain), x, time_limit=0.3)
+    assert same(gradients(model), gradients(plain))
+    assert same(list(model.buffers()), list(plain.buffers()))
+    part = model[:-1](x).square().mean()
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        (part + model(x).sum()).backward()
