@@ -73,7 +73,7 @@ _UPDATED = "not used: gradients and optimizer state have the type of the paramet
 _USED = frozenset({"enabled", "dtype", "device", "nvme_path", "opt_level"})
 #: By section, what the others mean here.
 _OTHERS_OF_SECTION = {
-    "fp16": "not used: the training loop makes torch.amp.GradScaler, whose arguments are like these",
+    "fp16": "not used: the training loop makes torch.amp.GradScaler, with arguments alike",
     "bf16": _UPDATED, "bfloat16": _UPDATED, "torch_autocast": _CAST, "amp": _CAST,
     "offload_optimizer": _MOVED, "offload_param": _MOVED,
 }
