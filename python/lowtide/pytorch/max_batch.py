@@ -31,11 +31,13 @@ _FAR = 1000
 class Batch:
     """``size``: the largest that was found to fit. ``memory``: of one step with it, run for proof.
     ``too_large``: the smallest size that was found not to fit; None when the search ended before.
+    ``is_stopped``: whether Ctrl-C ended the search, so that a larger size may fit.
     """
 
     size: int
     memory: Memory
     too_large: int | None
+    is_stopped: bool = False
 
 
 def max_batch(
@@ -104,11 +106,13 @@ def search_largest(
     settings |= {"budget": parsed, "report": report, "verbose": verbose}
     steps = _Steps(make_step, settings, note, asked)
     search = LargestSize(steps.run, report or (say if verbose else None), asked)
+    is_stopped = False
     try:
         search.run(start, limit)
     except KeyboardInterrupt:
         if search.largest is None:
             raise
+        is_stopped = True
     except Exception as error:
         with contextlib.suppress(AttributeError):  # of a class with slots
             error.largest_batch = _batch(search, steps)  # type: ignore[attr-defined]
@@ -117,7 +121,7 @@ def search_largest(
     if best is None:
         assert search.reason is not None, "a size that does not fit says why"
         raise search.reason
-    return best
+    return dataclasses.replace(best, is_stopped=is_stopped)
 
 
 def _batch(search: LargestSize, steps: _Steps) -> Batch | None:

@@ -19,21 +19,29 @@ from .deepspeed_keys import (
     ZERO_ON_RANKS,
     is_count,
     not_known,
+    notes_in,
     require_value,
-    unknown_in,
+    require_zero_value,
 )
 
 _NOTHING_TO_SHARD = "between ranks: one process has nothing to share out"
 _ALWAYS = "always so: every value has a planned address in one block"
+_SCALED = "scale the loss by torch.amp.GradScaler"
 
 
 @dataclasses.dataclass(frozen=True)
 class Adopted:
     """``allowed``: the ways that the configuration asks for. ``notes``: by key, what it means here,
-    or why nothing."""
+    or why nothing. ``moves``: the keys that ask for moves to slower memory."""
 
     allowed: Allowed
     notes: Mapping[str, str]
+    moves: Sequence[str] = ()
+
+    def on_ranks(self) -> Adopted:
+        """The same on the ranks of a mesh, where nothing moves."""
+        moves = dict.fromkeys(self.moves, "not done: nothing moves on the ranks of a mesh")
+        return Adopted(dataclasses.replace(self.allowed, offload=None), {**self.notes, **moves})
 
     def __str__(self) -> str:
         return "\n".join(f"{key}: {text}" for key, text in self.notes.items())
@@ -61,10 +69,12 @@ class _KeyReader:
         self._open_precisions: list[str] = []  # that the launcher's arguments may put on
         self._ways: list[str] = []
         self._offload: dict[str, Any] = {}
+        self._places: dict[str, str] = {}  # by key: where it asks values to move
+        self._batch: dict[str, int] = {}  # sizes of batches, and numbers of them, by key
         self._shardings: Sequence[str] = ("none",)
         self._notes: dict[str, str] = {}
 
-    def read(self, key: str, value: object) -> None:
+    def read(self, key: str, value: Any) -> None:
         readers: dict[str, Callable[[str, Any], None]] = {
             "bf16": self._precision, "bfloat16": self._precision, "fp16": self._precision,
             "torch_autocast": self._autocast, "amp": self._amp,
@@ -73,6 +83,8 @@ class _KeyReader:
             "activation_checkpointing": self._checkpointing,
         }
         require_value(key, value)
+        if key in _SIZES_OF_BATCH and is_count(value):
+            self._batch[key] = value
         if key in readers:
             readers[key](key, value)
         elif key in _OTHERS:
@@ -86,41 +98,76 @@ class _KeyReader:
         if len(set(self._precisions)) > 1:
             raise InputError("a configuration of DeepSpeed enables one of bf16 and fp16, not both")
         precisions = tuple(self._precisions or self._open_precisions)
-        offload = Offload(**{"to": _place(), **self._offload}) if self._offload else None
+        self._divide_batch()
+        offload = self._offload_to_one_place()
         return Adopted(Allowed(precisions, tuple(self._ways), (), offload, self._shardings),
-                       self._notes)
+                       self._notes, tuple(self._places))
+
+    def _divide_batch(self) -> None:
+        """DeepSpeed works the number of micro-batches out where it is not given. Raises InputError
+        for sizes that fit no number of ranks."""
+        whole, micro, parts = (self._batch.get(key) for key in _SIZES_OF_BATCH)
+        if whole is None:
+            return
+        if whole % ((micro or 1) * (parts or 1)) != 0:
+            others = " * ".join(key for key in _SIZES_OF_BATCH[1:] if key in self._batch)
+            raise InputError(f"train_batch_size is {others} * the number of ranks, so that {whole} "
+                             f"is not possible with {(micro or 1) * (parts or 1)}: change one")
+        if micro is not None and micro < whole and parts is None:
+            if "micro_batches" not in self._ways:
+                self._ways.append("micro_batches")
+            self._notes["train_micro_batch_size_per_gpu"] = (
+                f"micro-batches are tried: train_batch_size is {whole // micro} times as much")
+
+    def _offload_to_one_place(self) -> Offload | None:
+        """Folders that are named go before others, and the last of them before the first."""
+        if not self._places:
+            return None
+        named = [place for place in self._places.values() if place != _place()]
+        to = named[-1] if named else _place()
+        for key, place in self._places.items():
+            if place != to:
+                self._notes[key] += f"; all that moves goes to one place, {to!r}"
+        return Offload(to, **self._offload)
 
     def _precision(self, key: str, value: object) -> None:
         name = "fp16" if key == "fp16" else "bf16"
         for one, number in _section(key, value).items():
             require_value(f"{key}.{one}", number)
-        self._note_unknown(key, key, value)
-        scale = ", whose init_scale is 2 ** initial_scale_power"
-        self._notes[key] = self._allow(key, value, name, scale)
+        self._note_section(key, key, value)
+        fixed = _section(key, value).get("loss_scale")
+        self._notes[key] = self._allow(
+            key, value, name,
+            f"multiply the loss by {fixed}, and divide gradients by it before the update"
+            if fixed and fixed != "auto" else f"{_SCALED}, whose init_scale is 2 ** "
+                                              f"initial_scale_power")
 
     def _autocast(self, key: str, value: object) -> None:
-        self._note_unknown(key, key, value)
-        dtype = _section(key, value).get("dtype", "bfloat16")
+        self._note_section(key, key, value)
+        dtype = _section(key, value).get("dtype") or "bfloat16"
         if dtype not in ("bfloat16", "float16"):
             raise InputError(f"{key}.dtype is \"bfloat16\" or \"float16\", not {dtype!r}")
         self._notes[key] = self._allow(key, value, "fp16" if dtype == "float16" else "bf16")
 
     def _amp(self, key: str, value: object) -> None:
-        self._notes[key] = self._allow(key, value, "fp16")
+        self._note_section(key, key, value)
+        level = _section(key, value).get("opt_level")
+        require_value(f"{key}.opt_level", level)
+        self._notes[key] = ("off: O0 computes in the type of the parameters" if level == "O0" else
+                            self._allow(key, value, "fp16"))
 
-    def _allow(self, key: str, value: object, precision: str, init_scale: str = "") -> str:
+    def _allow(self, key: str, value: object, precision: str, scale: str = _SCALED) -> str:
         """Where it is on; or where it may be, and nothing else is."""
         enabled = _enabled(key, value)
         if not enabled:
             return "off"
         (self._open_precisions if enabled == "auto" else self._precisions).append(precision)
-        scaled = (f": scale the loss by torch.amp.GradScaler{init_scale}" if precision == "fp16"
-                  else "")
+        scaled = f": {scale}" if precision == "fp16" else ""
         tried = ("; \"auto\" is tried where no other precision is on" if enabled == "auto" else "")
         return f"precision={precision!r}, as under torch.autocast{scaled}{tried}"
 
-    def _note_unknown(self, key: str, section: str, value: object) -> None:
-        for name, note in unknown_in(section, _section(key, value)).items():
+    def _note_section(self, key: str, section: str, value: object) -> None:
+        for name, note in notes_in(section, _section(key, value)).items():
             self._notes[f"{key}.{name}"] = note
 
     def _accumulation(self, key: str, value: Any) -> None:
@@ -132,27 +179,27 @@ class _KeyReader:
 
     def _zero(self, key: str, value: object) -> None:
         settings = {"stage": int(value)} if isinstance(value, bool) else _section(key, value)
+        stage = _stage_in(key, settings)
         for name, one in settings.items():
+            require_zero_value(key, str(name), one)
             text = _NOTHING_TO_SHARD if name in ZERO_ON_RANKS else (
                 not_known(str(name), {*ZERO_ON_RANKS, *_ZERO_HERE}, f"in {key}"))
             if name == "stage":
-                text = self._stage(f"{key}.{name}", one)
+                text = self._stage(stage)
             elif name == "offload_optimizer":
-                text = self._offloaded(f"{key}.{name}", one, "optimizer_state")
+                text = self._offloaded(f"{key}.{name}", one, "optimizer_state", stage)
             elif name == "offload_param":
-                text = self._offloaded(f"{key}.{name}", one, "parameters")
+                text = self._offloaded(f"{key}.{name}", one, "parameters", stage)
             elif name in _ON_THE_HOST:
                 is_on = _truth(f"{key}.{name}", one)
                 text = self._offloaded(f"{key}.{name}", {"device": "cpu" if is_on else "none"},
-                                       _ON_THE_HOST[name])
+                                       _ON_THE_HOST[name], stage)
             elif name == "contiguous_gradients":
                 _truth(f"{key}.{name}", one)
                 text = _ALWAYS
             self._notes[f"{key}.{name}"] = text
 
-    def _stage(self, key: str, stage: Any) -> str:
-        if isinstance(stage, bool) or not isinstance(stage, (int, str)) or stage not in _STAGES:
-            raise InputError(f"{key} is 0, 1, 2, 3 or \"auto\", not {stage!r}")
+    def _stage(self, stage: int | str) -> str:
         self._shardings = _STAGES[stage]
         if stage == 0:
             return "nothing is shared out: sharding=\"none\" with a mesh"
@@ -162,18 +209,21 @@ class _KeyReader:
         return (f"sharding=\"{self._shardings[0]}\" with a mesh{nearest}; stage {stage} shares "
                 f"state out {_NOTHING_TO_SHARD}")
 
-    def _offloaded(self, key: str, value: object, what: str) -> str:
+    def _offloaded(self, key: str, value: object, what: str, stage: int | str) -> str:
         settings = _section(key, value)
-        self._note_unknown(key, key.rpartition(".")[2], value)
+        self._note_section(key, key.rpartition(".")[2], value)
         device = settings.get("device", "none")
         if device not in ("none", None, "cpu", "nvme"):
             raise InputError(f"{key}.device is \"cpu\", \"nvme\" or \"none\", not {device!r}")
         if device in ("none", None):
             return "off"
         self._offload[what] = True
-        if device == "nvme" and settings.get("nvme_path"):
-            self._offload["to"] = _folder(f"{key}.nvme_path", settings["nvme_path"])
-        return f"lowtide.Offload(..., {what}=True): planned with what runs again"
+        self._places[key] = (_folder(f"{key}.nvme_path", settings.get("nvme_path"))
+                             if device == "nvme" else _place())
+        least = _LEAST_STAGE[what]
+        alone = ("" if isinstance(stage, str) or stage >= least else
+                 f"; DeepSpeed does so from stage {least} on, and here it needs none")
+        return f"lowtide.Offload(..., {what}=True): planned with what runs again{alone}"
 
     def _checkpointing(self, key: str, value: object) -> None:
         for name, one in _section(key, value).items():
@@ -183,7 +233,7 @@ class _KeyReader:
         if name in _CHECKPOINTING and name != "number_checkpoints":
             value = _truth(f"activation_checkpointing.{name}", value)
         if name == "cpu_checkpointing" and value:
-            self._offload.setdefault("to", _place())
+            self._places[f"activation_checkpointing.{name}"] = _place()
             return "saved values may move, where that is faster than to make them again"
         if name == "number_checkpoints" and value is not None:
             if not is_count(value):
@@ -191,12 +241,21 @@ class _KeyReader:
                                  f"{value!r}")
             return ("the plan chooses what to keep; strategy=\"megatron\", options={\"layers\": "
                     f"L / {value}}} keeps the inputs of so many parts of L layers")
-        return _CHECKPOINTING.get(name, "not known: no key of DeepSpeed's activation checkpointing")
+        if name not in _CHECKPOINTING:
+            return not_known(str(name), _CHECKPOINTING, "in activation_checkpointing")
+        return _CHECKPOINTING[name]
 
 
 #: Stages of ZeRO, by the shardings that are tried on the ranks of a mesh.
 _STAGES: Mapping[int | str, Sequence[str]] = {
     0: ("none",), 1: ("gradients",), 2: ("gradients",), 3: ("full",), "auto": SHARDINGS}
+
+#: From which stage on DeepSpeed moves what.
+_LEAST_STAGE = {"optimizer_state": 1, "parameters": 3}
+
+#: The first is the product of the others and of the number of ranks.
+_SIZES_OF_BATCH = ("train_batch_size", "train_micro_batch_size_per_gpu",
+                   "gradient_accumulation_steps")
 
 #: Older keys of ZeRO that are true or false, with what moves.
 _ON_THE_HOST = {"cpu_offload": "optimizer_state", "cpu_offload_param": "parameters",
@@ -236,11 +295,21 @@ def _folder(key: str, path: Any) -> str:
     """Raises InputError for one that no values may move to."""
     try:
         if not isinstance(path, str):
-            raise InputError(f"a folder is a text, not {path!r}")
+            raise InputError(f"a folder is a text, not {path!r}: device \"nvme\" wants it")
         Offload(path)
     except InputError as error:
         raise InputError(f"{key}: {error}") from None
     return path
+
+
+def _stage_in(key: str, settings: Mapping) -> int | str:
+    """Of the settings of ZeRO. Raises InputError for one that is none."""
+    stage = settings.get("stage")
+    if stage is None:
+        return 0
+    if isinstance(stage, bool) or not isinstance(stage, (int, str)) or stage not in _STAGES:
+        raise InputError(f"{key}.stage is 0, 1, 2, 3 or \"auto\", not {stage!r}")
+    return stage
 
 
 def _truth(key: str, value: object) -> bool:
@@ -262,7 +331,9 @@ def _section(key: str, value: object) -> Mapping:
 
 def _enabled(key: str, value: object) -> bool | str:
     """True, False, or "auto", where the launcher's arguments say it."""
-    enabled = _section(key, value).get("enabled", False)
+    enabled = _section(key, value).get("enabled")
+    if enabled is None:
+        return False
     if enabled != "auto" and not isinstance(enabled, bool):
         raise InputError(f"{key}.enabled is true, false or \"auto\", not {enabled!r}")
     return enabled
@@ -276,8 +347,18 @@ def _read(configuration: Mapping | str | os.PathLike[str]) -> Mapping:
                          f"{configuration!r}")
     try:
         with open(configuration, encoding="utf-8-sig") as file:
-            given = json.load(file)
+            given = json.load(file, object_pairs_hook=_each_key_once)
     except (OSError, ValueError, RecursionError) as error:
         raise InputError(f"the configuration of DeepSpeed {os.fspath(configuration)!r} cannot be "
                          f"read: {error}. It is to be JSON, without comments.") from None
-    return _section(os.fspath(configuration), given)
+    return _section(f"the file {os.fspath(configuration)!r}", given)
+
+
+def _each_key_once(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    """As DeepSpeed, which does not guess which of two was meant. Raises ValueError."""
+    found: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in found:
+            raise ValueError(f"the key {key!r} is there twice")
+        found[key] = value
+    return found

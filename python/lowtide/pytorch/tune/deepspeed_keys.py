@@ -39,8 +39,18 @@ ZERO_ON_RANKS = frozenset({
     "zero_quantized_gradients", "zero_quantized_nontrainable_weights", "zero_quantized_weights",
     "zenflow", "zeropp_loco_param"})
 
+#: Of these, those that are numbers; the others are true or false, or sections.
+_ZERO_AMOUNTS = frozenset(key for key in ZERO_ON_RANKS if key.endswith(
+    ("_size", "_threshold", "_live_parameters", "_distance")))
+_ZERO_SECTIONS = frozenset({"zenflow", "zeropp_loco_param"})
+#: Whose default is less than 0.
+_BELOW_ZERO = frozenset({"mics_shard_size"})
+
 #: By section, the keys that it has, where another one is most likely misspelled.
 _OF_SECTION = {
+    "amp": frozenset({"cast_model_outputs", "cast_model_type", "enabled", "keep_batchnorm_fp32",
+                      "loss_scale", "master_weights", "max_loss_scale", "min_loss_scale",
+                      "num_losses", "opt_level", "patch_torch_functions", "verbosity"}),
     "fp16": frozenset({"auto_cast", "consecutive_hysteresis", "enabled",
                        "fp16_master_weights_and_grads", "hysteresis", "initial_scale_power",
                        "loss_scale", "loss_scale_window", "min_loss_scale", "opt_level"}),
@@ -56,6 +66,18 @@ _OF_SECTION = {
 }
 _OF_SECTION["bfloat16"] = _OF_SECTION["bf16"]
 
+_CAST = "not used: ops are cast as torch.autocast casts them"
+_MOVED = "not used: the plan chooses what moves, when, and through which buffers"
+_UPDATED = "not used: gradients and optimizer state have the type of the parameters"
+#: Those that are read, in all sections.
+_USED = frozenset({"enabled", "dtype", "device", "nvme_path", "opt_level"})
+#: By section, what the others mean here.
+_OTHERS_OF_SECTION = {
+    "fp16": "not used: the training loop makes torch.amp.GradScaler, with arguments alike",
+    "bf16": _UPDATED, "bfloat16": _UPDATED, "torch_autocast": _CAST, "amp": _CAST,
+    "offload_optimizer": _MOVED, "offload_param": _MOVED,
+}
+
 
 def not_known(key: str, known: Iterable[str], where: str) -> str:
     """A note on a key that DeepSpeed does not have ``where``; with the one that may be meant."""
@@ -64,11 +86,14 @@ def not_known(key: str, known: Iterable[str], where: str) -> str:
     return f"not known: DeepSpeed has no such key {where}{meant}"
 
 
-def unknown_in(section: str, keys: Iterable[str]) -> Mapping[str, str]:
-    """Notes on the keys of a section that it does not have."""
+def notes_in(section: str, keys: Iterable[str]) -> Mapping[str, str]:
+    """Notes on the keys of a section that it does not have, and on those that are not used."""
     known = _OF_SECTION.get(section)
-    return {} if known is None else {key: not_known(key, known, f"in {section}")
-                                     for key in map(str, keys) if key not in known}
+    if known is None:
+        return {}
+    return {key: _OTHERS_OF_SECTION[section] if key in known else
+            not_known(key, known, f"in {section}")
+            for key in map(str, keys) if key not in known or key not in _USED}
 
 
 def is_count(value: object) -> bool:
@@ -90,6 +115,7 @@ _VALUES: Mapping[str, tuple[str, Callable[[object], bool]]] = {
     "train_micro_batch_size_per_gpu": ("a whole number, at least 1,", is_count),
     "gradient_accumulation_steps": ("a whole number, at least 1,", is_count),
     "gradient_clipping": ("a number, 0 or more,", _is_amount),
+    "amp.opt_level": ("\"O0\", \"O1\", \"O2\", \"O3\"", ("O0", "O1", "O2", "O3").__contains__),
     "optimizer": ("an object with keys", _is_section),
     "scheduler": ("an object with keys", _is_section),
     "fp16.loss_scale": ("a number, 0 or more,", _is_amount),
@@ -103,7 +129,22 @@ _VALUES: Mapping[str, tuple[str, Callable[[object], bool]]] = {
 def require_value(key: str, value: object) -> None:
     """Raises InputError for one that DeepSpeed would not take; null stands for a key that is not
     there, "auto" for what the launcher decides."""
-    what, holds = _VALUES.get(key, ("", lambda _: True))
+    _require(key, value, *_VALUES.get(key, ("", lambda _: True)))
+
+
+def require_zero_value(section: str, key: str, value: object) -> None:
+    """The same of the keys of ZeRO that concern ranks."""
+    if key in _BELOW_ZERO or key not in ZERO_ON_RANKS:
+        return
+    if key in _ZERO_AMOUNTS:
+        _require(f"{section}.{key}", value, "a number, 0 or more,", _is_amount)
+    elif key in _ZERO_SECTIONS:
+        _require(f"{section}.{key}", value, "an object with keys", _is_section)
+    else:
+        _require(f"{section}.{key}", value, "true, false", lambda one: isinstance(one, bool))
+
+
+def _require(key: str, value: object, what: str, holds: Callable[[object], bool]) -> None:
     if value is not None and value != "auto" and not holds(value):
         raise InputError(f"{key} of a configuration of DeepSpeed is {what} or \"auto\", not "
                          f"{value!r}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
@@ -108,11 +109,15 @@ class SizeSearch:
             fitting.append(found_of(session_with_plans(module), combination, size))
 
         try:
-            search_largest(self._make_step, budget, note, self._asked, **self._settings,
-                           **combination.settings)
+            largest = search_largest(self._make_step, budget, note, self._asked, **self._settings,
+                                     **combination.settings)
         except InfeasibleError as error:
             return not_fitting(combination, error)
-        return max(fitting, key=lambda found: found.size or 0)
+        best = max(fitting, key=lambda found: found.size or 0)
+        if not largest.is_stopped:
+            return best
+        return dataclasses.replace(best, reason=f"{best.reason}; stopped, larger ones may fit",
+                                   is_stopped=True)
 
     def measured(self, budget: int, found: Found, updates: bool) -> Measured:
         model, inputs = self._make_step(found.size or 1)

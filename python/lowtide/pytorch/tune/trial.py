@@ -43,6 +43,7 @@ class Found:
     needs at least, None where that is not known. ``reason``: in words. ``keep_all_seconds``: those
     that it would take if every value were kept. ``size``: the largest batch or length, where that
     was searched for. ``measured``: where it was run. ``least_bytes``: of a step, by any plan.
+    ``is_stopped``: whether Ctrl-C ended the search for the size.
     """
 
     combination: Combination
@@ -53,6 +54,7 @@ class Found:
     size: int | None = None
     measured: Measured | None = None
     least_bytes: int | None = None
+    is_stopped: bool = False
 
     @property
     def fits(self) -> bool:

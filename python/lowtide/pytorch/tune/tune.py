@@ -106,6 +106,8 @@ def tune(
                          "out, and allow ways=(\"fused_update\",) and shardings=(\"full\",), "
                          "which need the least memory on each rank; or leave mesh out")
     adopted = None if deepspeed is None else from_deepspeed(deepspeed)
+    if adopted is not None and mesh is not None:
+        adopted = adopted.on_ranks()
     allowed = adopted.allowed if adopted is not None else Allowed(
         precisions, ways, stashes, Offload.parse(offload), shardings)
     settings = {"optimizer": optimizer, "time_limit": time_limit, "report": report,
@@ -164,6 +166,8 @@ def _tried(search: TuningSearch, budget: int, allowed: Allowed, optimizer: objec
                 continue
             found.append(_planned(search, budget, combination, is_first=not found))
             tell(f"{combination.label}: {found[-1].reason}")
+            if found[-1].is_stopped:
+                raise KeyboardInterrupt
             if _settles(found[-1], found):
                 settled |= _settled_by(combination, allowed)
     except KeyboardInterrupt:
