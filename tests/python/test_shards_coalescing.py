@@ -113,9 +113,9 @@ def budget_set_later(rank, ranks, costs):
 
 
 def test_a_budget_that_is_set_later_may_be_as_small_as_without(two):
-    """Searches that the clock ends differ a little."""
+    """Searches that the clock ends differ by a few percent."""
     for coalesced, apart in two.run(budget_set_later, 2, costs_with(1e-2, coalesced_bytes=1 << 20)):
-        assert abs(coalesced - apart) <= 0.01 * apart
+        assert coalesced <= 1.05 * apart
 
 
 def test_coalescing_never_needs_a_larger_budget(two):
