@@ -9,6 +9,7 @@
 #include "device/allocation_recorder.h"
 #include "device/planned_source.h"
 #include "device/replayed_draw.h"
+#include "device/untouched_generator.h"
 #include "layout/layout.h"
 #include "profile/synthetic_inputs.h"
 #include "profile/trial_times.h"
@@ -190,22 +191,6 @@ class Trial {
   Bytes all_bytes_ = 0;  ///< of all memory of the op
 };
 
-/// Restores the state of the generator.
-class UntouchedGenerator {
- public:
-  explicit UntouchedGenerator(const device::ComputeDevice& device)
-      : device_(device), state_(static_cast<std::size_t>(device.generator_state_bytes())) {
-    device_.save_generator(state_.data());
-  }
-  ~UntouchedGenerator() { device_.restore_generator(state_.data()); }
-  UntouchedGenerator(const UntouchedGenerator&) = delete;
-  UntouchedGenerator& operator=(const UntouchedGenerator&) = delete;
-
- private:
-  const device::ComputeDevice& device_;
-  std::vector<std::byte> state_;
-};
-
 }  // namespace
 
 namespace {
@@ -253,7 +238,7 @@ void TrialMemory::disturb(Bytes bytes) {
 
 cost::OpProfile try_op(const Graph& graph, OpId id, const device::ComputeDevice& device,
                        TrialMemory& room) {
-  const UntouchedGenerator untouched(device);
+  const device::UntouchedGenerator untouched(device);
   return Trial(graph, id, device, room).run();
 }
 

@@ -124,7 +124,7 @@ AutogradExecutor::Forward AutogradExecutor::forward(std::span<const at::Tensor> 
   const at::NoGradGuard no_grad;
   impl.halves.begin(residents);
   auto pass = std::make_shared<PendingPass>(impl.halves.device(), impl.halves.away());
-  impl.halves.run_first();
+  impl.halves.run_first(wanted);
   std::vector<at::Tensor> results = impl.halves.hand_out_results(wanted);
   impl.pass = pass;
   impl.part_with_results();
@@ -140,7 +140,7 @@ std::vector<at::Tensor> AutogradExecutor::backward(std::span<const at::Tensor> t
   impl.pass->had_backward = true;
   impl.find_held_results();
   impl.halves.take_gradients(tangents);
-  impl.halves.run_second();
+  impl.halves.run_second(wanted);
   return impl.halves.hand_out_gradients(wanted);
 }
 

@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "device/replayed_draw.h"
+#include "device/untouched_generator.h"
 #include "graph/boundary.h"
 #include "plan/residents.h"
 #include "runtime/tensors.h"
@@ -48,22 +49,6 @@ void check_fits(const Tensor& expected, const at::Tensor& given, c10::Device dev
                                expected.name, c10::toString(given.scalar_type()),
                                fmt::join(given.sizes(), "x")));
 }
-
-/// At the end of its life the generator is as it was at the begin.
-class GeneratorKept {
- public:
-  explicit GeneratorKept(const device::ComputeDevice& device)
-      : device_(device), state_(static_cast<std::size_t>(device.generator_state_bytes())) {
-    device_.save_generator(state_.data());
-  }
-  ~GeneratorKept() { device_.restore_generator(state_.data()); }
-  GeneratorKept(const GeneratorKept&) = delete;
-  GeneratorKept& operator=(const GeneratorKept&) = delete;
-
- private:
-  const device::ComputeDevice& device_;
-  std::vector<std::byte> state_;
-};
 
 /// Kernels are already called below autograd; autocast and active Python modes must not change
 /// their results either.
@@ -165,14 +150,18 @@ void StepHalves::run(std::size_t from, std::size_t to, Effects effects) {
   runner_->finish(report_);
 }
 
-void StepHalves::run_first() { run_half(first_, 0, boundary_run()); }
+void StepHalves::run_first(std::span<const TensorId> wanted) {
+  run_half(first_, 0, boundary_run());
+  make_views_of(wanted, boundary_run());
+}
 
-void StepHalves::run_second() {
+void StepHalves::run_second(std::span<const TensorId> wanted) {
   // A first half that was submitted as one has made no views of the caller's tensors.
   if (side_ && !second_.is_for(callers_addresses())) {
     runner_->make_outside_views(0, boundary_run(), report_);
   }
   run_half(second_, boundary_run(), end_run());
+  make_views_of(wanted, end_run());
 }
 
 /// As run(), or as one where halves are recorded.
@@ -203,7 +192,7 @@ void StepHalves::record(RecordedHalf& half, std::size_t from, std::size_t to) {
 
 /// Without effects on the caller's tensors and the generator, where halves are recorded.
 void StepHalves::run_apart(std::size_t from, std::size_t to) {
-  const GeneratorKept kept(device_);
+  const device::UntouchedGenerator untouched(device_);
   side_->run([&] { run(from, to, Effects::left_out); });
 }
 
@@ -266,8 +255,7 @@ at::Tensor StepHalves::hand_out(TensorId id) const {
   return tensor_over(data, value, sections_.owner_of(data));
 }
 
-std::vector<at::Tensor> StepHalves::hand_out_results(std::span<const TensorId> wanted) {
-  make_views_of(wanted, boundary_run());
+std::vector<at::Tensor> StepHalves::hand_out_results(std::span<const TensorId> wanted) const {
   StorageCopies copies;
   std::vector<at::Tensor> results;
   for (TensorId id : wanted) {
@@ -284,7 +272,6 @@ void StepHalves::take_gradients(std::span<const at::Tensor> given) {
 }
 
 std::vector<at::Tensor> StepHalves::hand_out_gradients(std::span<const TensorId> wanted) {
-  make_views_of(wanted, end_run());
   std::vector<at::Tensor> results;
   for (TensorId id : wanted) results.push_back(hand_out(id));
   runner_->forget_outside();

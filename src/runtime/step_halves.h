@@ -40,15 +40,16 @@ class StepHalves {
 
   /// Begins a step with these residents, and takes the block.
   void begin(std::span<const at::Tensor> given);
-  void run_first();
-  void run_second();
+  /// `wanted`: what is handed out afterwards.
+  void run_first(std::span<const TensorId> wanted);
+  void run_second(std::span<const TensorId> wanted);
   /// As in the pass with this ticket: the first half draws the same numbers and has no effects.
   void run_first_again(std::span<const std::int64_t> ticket);
   void run_second_unrecorded();
   /// Of the results, before the second half.
   void take_gradients(std::span<const at::Tensor> given);
   /// Those of the first half, in memory that is not the block's.
-  std::vector<at::Tensor> hand_out_results(std::span<const TensorId> wanted);
+  std::vector<at::Tensor> hand_out_results(std::span<const TensorId> wanted) const;
   /// Ends the step.
   std::vector<at::Tensor> hand_out_gradients(std::span<const TensorId> wanted);
   /// Records both halves: runs them with gradients of zero, without effects on the caller's tensors
