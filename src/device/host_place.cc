@@ -1,7 +1,5 @@
 #include "device/host_place.h"
 
-#include <ATen/EmptyTensor.h>
-#include <ATen/ops/from_blob.h>
 #include <c10/core/Event.h>
 #include <c10/core/StreamGuard.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
@@ -17,6 +15,7 @@
 
 #include "base/error.h"
 #include "base/machine_memory.h"
+#include "device/pinned_memory.h"
 #include "slower/blocks.h"
 #include "slower/measure.h"
 
@@ -45,32 +44,6 @@ struct TimedWork {
 
   c10::Event begin, end;
 };
-
-at::Tensor pinned_memory(Bytes bytes) {
-  try {
-    return at::detail::empty_cpu({bytes}, at::kByte, /*pin_memory=*/true);
-  } catch (const c10::Error& error) {
-    throw Error(fmt::format("the system refuses {} of pinned host memory for values: {}; ask for "
-                            "fewer bytes",
-                            format_bytes(bytes), error.what_without_backtrace()));
-  }
-}
-
-/// A part of a tensor of bytes that shares its storage, as copies look for pinned storages.
-at::Tensor part_of(const at::Tensor& whole, slower::Range range) {
-  at::Tensor part = at::detail::make_tensor<c10::TensorImpl>(c10::Storage(whole.storage()),
-                                                             whole.key_set(), whole.dtype());
-  part.unsafeGetTensorImpl()->set_storage_offset(range.begin);
-  part.unsafeGetTensorImpl()->set_sizes_contiguous({range.bytes()});
-  return part;
-}
-
-at::Tensor device_bytes(const std::byte* data, Bytes bytes, c10::Device device) {
-  return at::for_blob(const_cast<std::byte*>(data), {bytes})
-      .options(at::TensorOptions().dtype(at::kByte).device(device))
-      .target_device(device)
-      .make_tensor();
-}
 
 class PinnedStore final : public slower::Store {
  public:

@@ -15,15 +15,15 @@
 #include <vector>
 
 #include "base/error.h"
-#include "slower/file_store.h"
+#include "slower/file_medium.h"
+#include "slower/lanes.h"
 #include "slower/measure.h"
 #include "slower/reserved_file.h"
 
 namespace lowtide::slower {
 namespace {
 
-constexpr int kThreadsPerLane = 2;
-constexpr int kPieces = 2 * kThreadsPerLane;  // one for each thread of a store
+constexpr int kPieces = 2 * Disk::kThreadsPerLane;  // one for each thread of a store
 /// A measurement takes so much of the disk, or a part of what is free where that is less.
 constexpr Bytes kMeasuredBytes = Bytes{64} << 20;
 constexpr Bytes kPartToMeasure = 2;
@@ -71,17 +71,23 @@ Bytes Disk::free_bytes() const {
                                failed.message()));
 }
 
-LaneSpeed Disk::measured() const {
+Bytes Disk::bytes_to_measure() const {
   const Bytes most = align_down(free_bytes() / kPartToMeasure, kPage);
-  return measure(*open(std::clamp(most, kPage, kMeasuredBytes)));
+  return std::clamp(most, kPage, kMeasuredBytes);
 }
 
+LaneSpeed Disk::measured() const { return measure(*open(bytes_to_measure())); }
+
 std::unique_ptr<Store> Disk::open(Bytes bytes) const {
+  return std::make_unique<LaneStore>(reserve(bytes), kThreadsPerLane);
+}
+
+std::unique_ptr<Medium> Disk::reserve(Bytes bytes) const {
   const std::shared_ptr<Buffers> buffers = shared_buffers();
-  return std::make_unique<FileStore>(folder_, bytes,
-                                     FileOptions{.request_bytes = buffers->piece_bytes(),
-                                                 .threads_per_lane = kThreadsPerLane,
-                                                 .buffers = buffers});
+  return std::make_unique<FileMedium>(folder_, bytes,
+                                      FileOptions{.request_bytes = buffers->piece_bytes(),
+                                                  .threads_per_lane = kThreadsPerLane,
+                                                  .buffers = buffers});
 }
 
 std::shared_ptr<Buffers> Disk::shared_buffers() const {

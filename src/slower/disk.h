@@ -6,6 +6,7 @@
 
 #include "slower/aligned_memory.h"
 #include "slower/buffers.h"
+#include "slower/medium.h"
 #include "slower/place.h"
 
 namespace lowtide::slower {
@@ -28,6 +29,13 @@ class Disk final : public Place {
   Bytes buffer_bytes() const override { return kReservedBytes; }
   LaneSpeed measured() const override;
   std::unique_ptr<Store> open(Bytes bytes) const override;
+
+  /// What a store of the place lies in, for a store that comes to it by another way. Throws as
+  /// open().
+  std::unique_ptr<Medium> reserve(Bytes bytes) const;
+  static constexpr int kThreadsPerLane = 2;
+  /// Of a store that is measured.
+  Bytes bytes_to_measure() const;
 
  private:
   std::shared_ptr<Buffers> shared_buffers() const;

@@ -78,6 +78,7 @@ Ticket LaneStore::write(Bytes offset, std::span<const std::byte> data, std::stri
                 .data = data,
                 .into = {},
                 .blocks = blocks_.replace(range),
+                .asked = medium_->now(),
                 .touched = {}});
 }
 
@@ -91,6 +92,7 @@ Ticket LaneStore::read(Bytes offset, std::span<std::byte> into, std::string_view
                     .data = {},
                     .into = into,
                     .blocks = blocks_.covering(range),
+                    .asked = medium_->now(),
                     .touched = {}};
   if (transfer.blocks.empty() && !into.empty()) {
     transfer.failure = fmt::format(
@@ -155,7 +157,7 @@ void LaneStore::work(const std::stop_token& stop, Direction direction) {
     Block& block = *transfer->blocks[transfer->begun++];
     ++transfer->running;
     lock.unlock();
-    std::string failure = copy(*transfer, block, {transfer->name, stop});
+    std::string failure = copy(*transfer, block, {transfer->name, stop, transfer->asked.get()});
     lock.lock();
     --transfer->running;
     if (!failure.empty() && transfer->failure.empty()) {

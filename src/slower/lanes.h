@@ -29,6 +29,7 @@ class LaneStore : public Store {
   ~LaneStore() override;
 
   Bytes bytes() const override { return medium_->bytes(); }
+  bool serves_host_memory() const override { return medium_->serves_host_memory(); }
   Bytes buffer_bytes() const override { return medium_->buffer_bytes(); }
   Ticket write(Bytes offset, std::span<const std::byte> data, std::string_view name) override;
   Ticket read(Bytes offset, std::span<std::byte> into, std::string_view name) override;
@@ -48,6 +49,7 @@ class LaneStore : public Store {
     std::span<const std::byte> data;  // of a write
     std::span<std::byte> into;        // of a read
     BlockList blocks;
+    std::shared_ptr<const Moment> asked;
     Range touched;             // range of the blocks, widened to the medium's alignment
     std::size_t begun = 0;     // blocks
     std::size_t running = 0;   // blocks

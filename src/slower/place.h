@@ -20,7 +20,8 @@ class Place {
   virtual std::string medium() const = 0;
   /// What the place has free for stores. Throws InputError when it cannot be used.
   virtual Bytes free_bytes() const = 0;
-  /// Host memory that all stores of the place together take for copies, while there is one.
+  /// What all stores of the place together take for copies of the memory that values move from,
+  /// while there is one.
   virtual Bytes buffer_bytes() const = 0;
   /// How fast its stores are, measured now: slower/measure.h. Throws as open().
   virtual LaneSpeed measured() const = 0;

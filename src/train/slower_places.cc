@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 
 #include "plan/places.h"
+#include "runtime/open_places.h"
 #include "slower/disk.h"
 #include "slower/host_memory.h"
-#include "slower/joined_store.h"
 #include "train/known_speeds.h"
 
 namespace lowtide::train {
@@ -29,10 +29,6 @@ Bytes disk_bytes(const slower::Disk& disk, const MemoryOptions& memory) {
   constexpr double kUsableShare = 0.9;
   const auto usable = static_cast<Bytes>(kUsableShare * static_cast<double>(disk.free_bytes()));
   return memory.disk_bytes.value_or(usable);
-}
-
-std::unique_ptr<slower::Store> opened(const slower::Place* place, Bytes bytes) {
-  return place == nullptr ? nullptr : place->open(bytes);
 }
 
 }  // namespace
@@ -74,13 +70,8 @@ SlowerStores::SlowerStores(const Plan& plan, const MemoryOptions& memory) {
   const bool is_host = memory.host_bytes && (!has_two || bytes.first > 0);
   if (is_host) host_ = std::make_unique<slower::HostMemory>(memory.host_speed);
   if (!is_host || bytes.second > 0) disk_ = std::make_unique<slower::Disk>(memory.disk);
-  if (!has_two) {
-    store_ = (is_host ? host_ : disk_)->open(bytes.first);
-    return;
-  }
-  auto first = opened(host_.get(), bytes.first);
-  store_ =
-      std::make_unique<slower::JoinedStore>(std::move(first), opened(disk_.get(), bytes.second));
+  const auto& first = is_host || has_two ? host_ : disk_;
+  store_ = runtime::open_places(*plan.slower, first.get(), has_two ? disk_.get() : nullptr);
 }
 
 Bytes SlowerStores::buffer_bytes() const { return disk_ == nullptr ? 0 : disk_->buffer_bytes(); }

@@ -112,17 +112,17 @@ def wrap(
     run again. Refused where the device has no graphs, as the CPU, and for ops that make the host
     wait, which are named with their line.
     ``offload``: where values that do not fit may move and come back from, decided together with
-    what runs again: ``"host"``, for a model on a device with memory of its own; a folder on a disk,
-    for one on the CPU; or a ``lowtide.Offload`` that also says how fast copies are, which is
-    measured otherwise, and whether parameters may move. It needs a budget, which also counts the
-    buffers of copies to a disk (8 MiB) where something moves; ``strategy`` is then ``"search"``
-    (values only run again), ``"offload"`` (they only move) or None. ``offload_budget``: how many
-    bytes may lie there, None for what is free. That there is no room is an Error before the first
-    step. A copy that fails is an Error of the pass that waits for it, and names the value. The
-    state of ``optimizer``, if that is an object of a class that treats each element alone, lies
-    there too between its steps where a step does not fit otherwise, or takes longer;
-    ``optimizer.step()`` then brings it back in pieces, and ``optimizer.state_dict()`` as a whole.
-    ``lowtide.Offload(..., optimizer_state=...)`` forces or forbids that.
+    what runs again: a folder on a disk; ``"host"``, for a model on a device with memory of its
+    own; or a ``lowtide.Offload`` that also says how fast copies are, which is measured otherwise,
+    whether parameters may move, and of a disk beside the host's memory. It needs a budget, which
+    on the CPU also counts the buffers of copies to a disk (8 MiB) where something moves;
+    ``strategy`` is then ``"search"`` (values only run again), ``"offload"`` (they only move) or
+    None. ``offload_budget``: how many bytes may lie there, None for what is free. That there is no
+    room is an Error before the first step. A copy that fails is an Error of the pass that waits for
+    it, and names the value. The state of ``optimizer``, if that is an object of a class that treats
+    each element alone, lies there too between its steps where a step does not fit otherwise, or
+    takes longer; ``optimizer.step()`` then brings it back in pieces, and ``optimizer.state_dict()``
+    as a whole. ``lowtide.Offload(..., optimizer_state=...)`` forces or forbids that.
     ``precision``: ``"bf16"`` or ``"fp16"`` captures and runs each call of the model as within
     ``torch.autocast(device, dtype)``, with the bits of eager PyTorch there; parameters, their
     gradients and the optimizer's state keep their types. It holds inside the model also where the

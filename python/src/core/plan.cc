@@ -2,9 +2,11 @@
 
 #include <fmt/format.h>
 
+#include "base/at.h"
 #include "bindings.h"
 #include "plan/io.h"
 #include "plan/lower.h"
+#include "plan/places.h"
 #include "plan/replay.h"
 #include "plan/verify.h"
 
@@ -39,6 +41,18 @@ std::optional<Bytes> arena_bytes(const Plan& plan) {
   return plan.layout ? std::optional(plan.layout->arena_bytes) : std::nullopt;
 }
 
+/// In the first place and in the second.
+std::pair<Bytes, Bytes> bytes_of_residents_away(const Graph& graph, const Plan& plan) {
+  if (!plan.slower) return {0, 0};
+  const std::vector<PlaceIndex> places = places_of_copies(graph, plan);
+  std::pair<Bytes, Bytes> bytes;
+  for (const TensorId resident : plan.slower->residents) {
+    const bool is_first = places[at(resident)] == PlaceIndex::first;
+    (is_first ? bytes.first : bytes.second) += graph.tensor(resident).bytes;
+  }
+  return bytes;
+}
+
 void bind_plan_class(py::module_& module) {
   py::class_<Plan>(module, "Plan",
                    "A sequence of executions and frees; docs/reference/plan-format.md.")
@@ -53,8 +67,14 @@ void bind_plan_class(py::module_& module) {
       .def_readonly("cost", &Plan::cost)
       .def_readonly("peak_bytes", &Plan::peak_bytes)
       .def_property_readonly("arena_bytes", arena_bytes)
-      .def_property_readonly(
-          "slower_bytes", [](const Plan& plan) { return plan.slower ? plan.slower->bytes : 0; })
+      .def_property_readonly("slower_bytes",
+                             [](const Plan& plan) { return plan.slower ? plan.slower->bytes : 0; })
+      .def_property_readonly("slower_places",
+                             [](const Plan& plan) {
+                               const PlaceBytes bytes =
+                                   plan.slower ? bytes_of_places(*plan.slower) : PlaceBytes{};
+                               return std::pair(bytes.first, bytes.second);
+                             })
       .def_property_readonly("residents_away",
                              [](const Plan& plan) {
                                return plan.slower ? plan.slower->residents
@@ -78,6 +98,8 @@ void bind_plan_class(py::module_& module) {
 
 void bind_plan(py::module_& module) {
   bind_plan_class(module);
+  module.def("bytes_of_residents_away", &bytes_of_residents_away, py::arg("graph"),
+             py::arg("plan"));
   py::class_<Violation>(module, "Violation", "A rule that a plan breaks.")
       .def_property_readonly("rule", [](const Violation& v) { return name(v.rule); })
       .def_property_readonly("action", [](const Violation& v) { return optional_index(v.action); })

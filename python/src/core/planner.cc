@@ -64,16 +64,22 @@ Lanes lanes_of(const GivenLanes& given) {
   return offload::lanes_of({{out.first, out.second}, {in.first, in.second}, shared});
 }
 
-/// The limit is that of all searches together.
+/// How fast a place of slower memory is, and the bytes that it has for values.
+using GivenPlace = std::pair<GivenLanes, std::optional<Bytes>>;
+
+/// The limit is that of all searches with one place together; those with two have as much each.
 planner::Planned plan_moving(const Graph& graph, Bytes budget,
-                             const std::optional<std::string>& strategy, const GivenLanes& lanes,
-                             std::optional<Bytes> slower_bytes, double time_limit, bool residents) {
+                             const std::optional<std::string>& strategy, const GivenPlace& place,
+                             const std::optional<GivenPlace>& second, double time_limit,
+                             bool residents) {
   const offload::Ways ways = offload::ways_of(strategy.value_or(""));
   double searches = ways == offload::Ways::both ? 3 : 1;  // with moves, with reruns, with both
   if (residents) searches += ways == offload::Ways::both ? 2 : 1;  // with moves, with both
   Control control(time_limit / searches);
-  return offload::plan_with(graph, budget, {lanes_of(lanes), slower_bytes, residents}, ways,
-                            control);
+  offload::Slower slower{
+      .lanes = lanes_of(place.first), .bytes = place.second, .residents = residents};
+  if (second) slower.second = {.lanes = lanes_of(second->first), .bytes = second->second};
+  return offload::plan_with(graph, budget, slower, ways, control);
 }
 
 void require_options(std::string_view strategy, const strategy::GivenOptions& given) {
@@ -199,7 +205,7 @@ void bind_planner(py::module_& module) {
              py::arg("options"), py::arg("time_limit"), py::arg("known"),
              py::call_guard<py::gil_scoped_release>());
   module.def("plan_moving", &plan_moving, py::arg("graph"), py::arg("budget_bytes"),
-             py::arg("strategy"), py::arg("speed"), py::arg("slower_bytes"), py::arg("time_limit"),
+             py::arg("strategy"), py::arg("place"), py::arg("second"), py::arg("time_limit"),
              py::arg("residents"), py::call_guard<py::gil_scoped_release>());
   module.def(
       "floor_with_residents_away",

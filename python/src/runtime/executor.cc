@@ -3,7 +3,7 @@
 #include "graph/boundary.h"
 #include "runtime/autograd_executor.h"
 #include "runtime/block_map.h"
-#include "slower/place.h"
+#include "runtime/open_places.h"
 #include "tensors.h"
 
 namespace lowtide::python {
@@ -53,10 +53,11 @@ using runtime::AutogradExecutor;
 /// nothing.
 std::unique_ptr<AutogradExecutor> make_executor(const Graph& graph, const Plan& plan,
                                                 const std::string& device, bool as_graph,
-                                                const slower::Place* place) {
+                                                const slower::Place* slower,
+                                                const slower::Place* second) {
   using Launch = AutogradExecutor::Launch;
   std::unique_ptr<slower::Store> store;
-  if (plan.slower && place != nullptr) store = place->open(plan.slower->bytes);
+  if (plan.slower && slower != nullptr) store = runtime::open_places(*plan.slower, slower, second);
   return std::make_unique<AutogradExecutor>(graph, plan, device_named(device),
                                             as_graph ? Launch::as_one : Launch::one_by_one,
                                             std::move(store));
@@ -121,8 +122,9 @@ void bind_executor(py::module_& module) {
   py::class_<runtime::AutogradExecutor>(module, "Executor",
                                         "Runs a plan in two halves, as autograd calls them.")
       .def(py::init(&make_executor), py::arg("graph"), py::arg("plan"), py::arg("device") = kCpu,
-           py::arg("as_graph") = false, py::arg("slower") = py::none(), py::keep_alive<1, 2>(),
-           py::keep_alive<1, 3>(), py::keep_alive<1, 6>())
+           py::arg("as_graph") = false, py::arg("slower") = py::none(),
+           py::arg("second") = py::none(), py::keep_alive<1, 2>(), py::keep_alive<1, 3>(),
+           py::keep_alive<1, 6>(), py::keep_alive<1, 7>())
       .def("send_away", &send_away, py::arg("residents"))
       .def("bring_back", &runtime::AutogradExecutor::bring_back,
            py::call_guard<py::gil_scoped_release>())

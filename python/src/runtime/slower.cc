@@ -1,4 +1,5 @@
 #include "base/error.h"
+#include "device/disk_place.h"
 #include "device/host_place.h"
 #include "slower/disk.h"
 #include "tensors.h"
@@ -15,6 +16,11 @@ auto tuple_of(const slower::LaneSpeed& speed) {
     return std::pair(s.latency_seconds, s.bytes_per_second);
   };
   return std::tuple(pair(speed.out), pair(speed.in), speed.shared);
+}
+
+Shared disk_of(const device::ComputeDevice& device, std::filesystem::path folder) {
+  if (device.is_host_memory()) return std::make_shared<slower::Disk>(std::move(folder));
+  return std::make_shared<device::DiskPlace>(device, std::move(folder));
 }
 
 auto known_speed(const slower::Place& place) {
@@ -91,10 +97,10 @@ void bind_slower(py::module_& module) {
   py::class_<slower::Place, Shared>(module, "SlowerMemory", "Where values move that do not fit.")
       .def_static(
           "disk",
-          [](std::filesystem::path folder) -> Shared {
-            return std::make_shared<slower::Disk>(std::move(folder));
+          [](std::filesystem::path folder, const std::string& device) -> Shared {
+            return disk_of(device_named(device), std::move(folder));
           },
-          py::arg("folder"))
+          py::arg("folder"), py::arg("device") = kCpu)
       .def_static(
           "host",
           [](const std::string& device) -> Shared {

@@ -67,7 +67,7 @@ class PlaceOfState:
             return
         wanted = self._needs(region)
         if not slower.has_room(wanted.moved_bytes):
-            self._refuse_small_limit(wanted)
+            self._refuse_small_limit(wanted, slower)
             return
         kept = None if self._wanted else _if_any(planned)
         cost = _cost(wanted, region, slower)
@@ -184,12 +184,11 @@ class PlaceOfState:
         with _disable_current_modes():
             return needs(self._given, _full(device), piece_bytes(room))
 
-    def _refuse_small_limit(self, wanted: Needs) -> None:
+    def _refuse_small_limit(self, wanted: Needs, slower: Slower) -> None:
         if self._wanted:
             raise InputError(f"optimizer_state=True: the optimizer's state takes "
-                             f"{format_bytes(wanted.moved_bytes)} of slower memory, and "
-                             f"offload_budget allows "
-                             f"{format_bytes(self._settings.offload_budget)}; allow more")
+                             f"{format_bytes(wanted.moved_bytes)} of slower memory in one place, "
+                             f"and {slower.limits}; allow more")
 
     def _set(self, wanted: Needs | None, regions: Iterable[Region], slower: Slower) -> None:
         """``wanted``: None where it stays in memory."""

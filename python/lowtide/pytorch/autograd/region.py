@@ -239,11 +239,10 @@ class Region:
     def cost(self, plan: Plan) -> float:
         """Of the plan, with the time that parameters take to leave before it and to come back
         after it."""
-        tensors = self.priced.graph.tensors
-        away = sum(tensors[index].bytes for index in plan.residents_away)
-        if not away or self._slower is None:
+        if not plan.residents_away or self._slower is None:
             return plan.cost
-        return plan.cost + as_cost(self._slower.seconds_apart(away), self.priced.graph)
+        graph = self.priced.graph
+        return plan.cost + as_cost(self._slower.seconds_apart(graph, plan), graph)
 
     @property
     def pending_passes(self) -> int:

@@ -20,8 +20,8 @@ _MICROSECOND = 1e-6
 
 @dataclasses.dataclass(frozen=True)
 class Offload:
-    """Where values may move that do not fit: ``to`` is ``"host"``, for a model on a device with
-    memory of its own, or a folder on a disk, for one on the CPU.
+    """Where values may move that do not fit: ``to`` is a folder on a disk, or ``"host"`` for a
+    model on a device with memory of its own.
 
     ``bandwidth`` and ``latency``: how fast the planner takes copies to be, such as ``"2GB/s"``, or
     ``"2GB/s,1.6GB/s"`` for out and in, and microseconds that each copy takes beside its bytes.
@@ -29,7 +29,9 @@ class Offload:
     whether the state of the optimizer lies there between two steps and comes back in pieces while
     it steps; None: where a step does not fit otherwise, or takes longer. ``parameters``: whether
     parameters may lie there from a forward pass to the end of its backward pass, and in memory
-    only around the ops that read them. Raises InputError.
+    only around the ops that read them. ``disk``: a second place beside the host's memory: a folder
+    on a disk, or an ``Offload`` with its bandwidth, and ``disk_budget`` how many bytes may lie
+    there, as ``offload_budget`` of ``wrap`` limits the host's. Raises InputError.
     """
 
     to: str | os.PathLike[str]
@@ -37,6 +39,8 @@ class Offload:
     latency: float = 0.0
     optimizer_state: bool | None = None
     parameters: bool = False
+    disk: Offload | str | os.PathLike[str] | None = None
+    disk_budget: int | str | None = None
 
     def __post_init__(self):
         if not isinstance(self.to, (str, os.PathLike)) or not os.fspath(self.to):
@@ -54,12 +58,42 @@ class Offload:
                              f"{self.optimizer_state!r}")
         if not any(self.parameters is choice for choice in (True, False)):
             raise InputError(f"parameters must be True or False, not {self.parameters!r}")
+        self._require_second_place()
         if not self.is_host:
             _runtime.SlowerMemory.disk(self.folder)  # refuses one that cannot be used
 
     @staticmethod
     def parse(given: Offload | str | os.PathLike[str] | None) -> Offload | None:
         return given if given is None or isinstance(given, Offload) else Offload(given)
+
+    def _require_second_place(self) -> None:
+        """Raises InputError where ``disk`` and its budget are of no use."""
+        second = self.second
+        if second is None and self.disk_budget is not None:
+            raise InputError("disk_budget needs disk, a folder; the limit of the place that \"to\" "
+                             "names is offload_budget")
+        if second is None:
+            return
+        if not self.is_host:
+            raise InputError(f"disk is a second place beside the host's memory, and values move to "
+                             f"{self.to!r} already: give one folder alone, or "
+                             f"lowtide.Offload(\"host\", disk={second.to!r})")
+        if second.is_host:
+            raise InputError("disk is a folder on a disk, not the host's memory")
+        if second != Offload(second.to, second.bandwidth, second.latency):
+            raise InputError("of an Offload as disk, bandwidth and latency count: give the others "
+                             "to the Offload of the host's memory")
+        slower_limit(self.disk_budget, "disk_budget")
+
+    @property
+    def second(self) -> Offload | None:
+        """The second place, if there is one."""
+        return Offload.parse(self.disk)
+
+    @property
+    def disk_limit(self) -> int | None:
+        """Bytes that may lie on the disk; None for what is free."""
+        return slower_limit(self.disk_budget, "disk_budget")
 
     @property
     def is_host(self) -> bool:
@@ -99,9 +133,9 @@ def require_memory_of_their_own(parameters: Iterable[tuple[str, torch.Tensor]]) 
             f"parameters=True out")
 
 
-def slower_limit(given: int | str | None) -> int | None:
+def slower_limit(given: int | str | None, option: str = "offload_budget") -> int | None:
     """Bytes of slower memory at most, of a number or a text such as ``"50GiB"``. Raises
-    InputError."""
+    InputError that names the option."""
     if given is None:
         return None
     is_number = isinstance(given, numbers.Integral) and not isinstance(given, bool)
@@ -112,7 +146,7 @@ def slower_limit(given: int | str | None) -> int | None:
             limit = None
         if limit:
             return limit
-    raise InputError(f"offload_budget is a number of bytes, a text such as \"50GiB\", or None, not "
+    raise InputError(f"{option} is a number of bytes, a text such as \"50GiB\", or None, not "
                      f"{given!r}")
 
 

@@ -215,7 +215,8 @@ def _search(priced_graph: PricedGraph, budget_bytes: int, settings: Settings) ->
     may_rerun = settings.strategy != _ONLY_MOVES
     if may_rerun and budget_bytes < priced_graph.floor_bytes:  # only the smallest plan is of use
         return plan(graph, budget_bytes, time_limit=settings.time_limit)
-    arguments = (graph, budget_bytes, settings.strategy, slower.speed, slower.limit,
+    first, *others = slower.places
+    arguments = (graph, budget_bytes, settings.strategy, first, others[0] if others else None,
                  settings.time_limit, priced_graph.parameters_move)
     return interruptible(lambda: _core.plan_moving(*arguments), _core)
 
@@ -227,7 +228,7 @@ def store_for(priced_graph: PricedGraph, settings: Settings) -> PlanStore | None
     slower = priced_graph.slower
     strategy = settings.unmoved_strategy if slower is None else settings.strategy
     return PlanStore(priced_graph.graph, strategy, settings.planning_options,
-                     slower and (slower.speed, slower.limit, priced_graph.parameters_move))
+                     slower and (slower.places, priced_graph.parameters_move))
 
 
 def stored_plan(budget_bytes: int | None, store: PlanStore | None,

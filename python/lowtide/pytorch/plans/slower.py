@@ -9,45 +9,48 @@ import torch
 
 from ... import Graph, InputError, Plan, _core, _runtime, format_bytes
 from ...interruptible import interruptible
+from ..budget.offload import HOST, Offload
 from ..budget.settings import Settings
 
 
 class Slower:
-    """Slower memory for the graphs of a model on one device.
-
-    ``speed``: of copies, as ``_core.Speed`` has it. Raises InputError where the device's values
-    cannot move there.
-    """
+    """Slower memory for the graphs of a model on one device, in one place or in two. Raises
+    InputError where the device's values cannot move there."""
 
     def __init__(self, settings: Settings, device: str):
-        offload = settings.offload
+        offload, limit = settings.offload, settings.offload_budget
         _require_other_memory(offload, device)
-        self._limit, self._reserved = settings.offload_budget, 0
-        self._place = (_runtime.SlowerMemory.host(device) if offload.is_host
-                       else _runtime.SlowerMemory.disk(offload.folder))
-        self.speed: _core.Speed = offload.speed or _speed(self._place, settings)
-        self._taken: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
+        self._places = [_Place(offload, device, limit, "offload_budget", settings)]
+        if offload.second is not None:
+            self._places.append(
+                _Place(offload.second, device, offload.disk_limit, "disk_budget", settings))
 
     @property
-    def limit(self) -> int | None:
-        """Bytes of values that may lie here."""
-        return None if self._limit is None else max(1, self._limit - self._reserved)
+    def places(self) -> list[tuple[_core.Speed, int | None]]:
+        """How fast each is, and how many bytes of values may lie there, None for no limit."""
+        return [(place.speed, place.limit) for place in self._places]
 
     def reserve(self, state_bytes: int) -> None:
         """So many bytes of the limit are for the state of the optimizer."""
-        self._reserved = state_bytes
+        chosen = self._place_for(state_bytes)
+        for place in self._places:
+            place.reserved_bytes = state_bytes if place is chosen else 0
 
     @property
     def buffer_bytes(self) -> int:
         """Of the device's memory, for copies."""
-        return self._place.buffer_bytes
+        return sum(place.memory.buffer_bytes for place in self._places)
 
     def executor(self, graph: Graph, plan: Plan, device: str):
         """One that runs the plan, with its room in slower memory. Raises Error where there is not
         enough."""
-        self._require_within_limit(plan.slower_bytes)
-        executor = _runtime.Executor(graph, plan, device, slower=self._place)
-        self._taken[executor] = plan.slower_bytes
+        wanted = dict(zip(self._places, plan.slower_places))
+        for place, wanted_bytes in wanted.items():
+            place.require_within_limit(wanted_bytes)
+        executor = _runtime.Executor(graph, plan, device, False,
+                                     *(place.memory for place in self._places))
+        for place, wanted_bytes in wanted.items():
+            place.taken[executor] = wanted_bytes
         return executor
 
     def store(self, wanted_bytes: int, instead_of: Collection = ()):
@@ -56,61 +59,103 @@ class Slower:
         ``instead_of``: stores that are given back when their content is here, and that the limit
         does not count for that moment.
         """
-        self._require_within_limit(wanted_bytes - sum(self._taken.get(store, 0)
+        place = self._place_for(wanted_bytes)
+        place.require_within_limit(wanted_bytes - sum(place.taken.get(store, 0)
                                                       for store in instead_of))
-        store = self._place.open(wanted_bytes)
-        self._taken[store] = wanted_bytes
+        store = place.memory.open(wanted_bytes)
+        place.taken[store] = wanted_bytes
         return store
 
     def seconds(self, moved_bytes: int) -> float:
-        """That so many bytes take to come here and to go back, at the same time where the lanes do
-        not share their way."""
+        """That so many bytes of the optimizer's state take to come here and to go back, at the same
+        time where the lanes do not share their way."""
+        return self._place_for(moved_bytes).seconds(moved_bytes)
+
+    def seconds_apart(self, graph: Graph, plan: Plan) -> float:
+        """That the residents take to go away before a pass of the plan and to come back after
+        it."""
+        away = _core.bytes_of_residents_away(graph, plan)
+        return sum(place.seconds_apart(moved_bytes)
+                   for place, moved_bytes in zip(self._places, away))
+
+    @property
+    def limits(self) -> str:
+        """What the options allow, for messages."""
+        return " and ".join(place.allowed for place in self._places)
+
+    def has_room(self, wanted_bytes: int) -> bool:
+        """Whether the limit allows so many bytes, if nothing else lies here."""
+        return self._place_for(wanted_bytes).has_room(wanted_bytes)
+
+    def _place_for(self, wanted_bytes: int) -> _Place:
+        """Of the state of the optimizer, which lies in one: in the first one that may have it."""
+        return next((place for place in self._places if place.has_room(wanted_bytes)),
+                    self._places[-1])
+
+
+class _Place:
+    """The host's memory, or a folder on a disk. ``limit``: bytes that may lie there, as the option
+    of that name says."""
+
+    def __init__(self, offload: Offload, device: str, limit: int | None, option: str,
+                 settings: Settings):
+        self.memory = (_runtime.SlowerMemory.host(device) if offload.is_host
+                       else _runtime.SlowerMemory.disk(offload.folder, device))
+        self.speed: _core.Speed = offload.speed or _speed(self.memory, settings)
+        self.taken: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
+        self.reserved_bytes = 0
+        self._limit, self._option = limit, option
+
+    @property
+    def limit(self) -> int | None:
+        return None if self._limit is None else max(1, self._limit - self.reserved_bytes)
+
+    @property
+    def allowed(self) -> str:
+        amount = "any number of bytes" if self._limit is None else format_bytes(self._limit)
+        return f"{self._option} allows {amount}"
+
+    def has_room(self, wanted_bytes: int) -> bool:
+        return self._limit is None or wanted_bytes <= self._limit
+
+    def require_within_limit(self, wanted_bytes: int) -> None:
+        taken = sum(self.taken.values())
+        if self._limit is None or not wanted_bytes or taken + wanted_bytes <= self._limit:
+            return
+        raise InputError(
+            f"{self._option}={format_bytes(self._limit)} is too small for all of a step together: "
+            f"{format_bytes(taken)} of {self.memory.name} are taken, and "
+            f"{format_bytes(wanted_bytes)} more are needed; allow more")
+
+    def seconds(self, moved_bytes: int) -> float:
         _, _, shared = self.speed
         each = self._each_way(moved_bytes)
         return sum(each) if shared else max(each)
 
     def seconds_apart(self, moved_bytes: int) -> float:
-        """The same where they go back later."""
         return sum(self._each_way(moved_bytes))
 
     def _each_way(self, moved_bytes: int) -> list[float]:
         (_, out), (_, back), _ = self.speed
         return [moved_bytes / rate if rate else 0.0 for rate in (out, back)]
 
-    def has_room(self, wanted_bytes: int) -> bool:
-        """Whether the limit allows so many bytes, if nothing else lies here."""
-        return self._limit is None or wanted_bytes <= self._limit
 
-    def _require_within_limit(self, wanted_bytes: int) -> None:
-        taken = sum(self._taken.values())
-        if self._limit is None or not wanted_bytes or taken + wanted_bytes <= self._limit:
-            return
-        raise InputError(
-            f"offload_budget={format_bytes(self._limit)} is too small for all of a step together: "
-            f"{format_bytes(taken)} of {self._place.name} are taken, and "
-            f"{format_bytes(wanted_bytes)} more are needed; allow more")
+def _require_other_memory(offload: Offload, device: str) -> None:
+    """Raises InputError where the device's memory is the host's, and so no other."""
+    if offload.is_host and torch.device(device).type == "cpu":
+        raise InputError(f"the model is on the CPU, whose memory is the host's already, so that "
+                         f"offload=\"{HOST}\" would gain nothing: name a folder on a disk, such as "
+                         f"offload=\"/tmp\", or move the model to a device")
 
 
-def _require_other_memory(offload, device: str) -> None:
-    """Raises InputError where nothing of the device's can move there, or is not known to."""
-    on_cpu = torch.device(device).type == "cpu"
-    if offload.is_host and on_cpu:
-        raise InputError("the model is on the CPU, whose memory is the host's already, so that "
-                         "offload=\"host\" would gain nothing: name a folder on a disk, such as "
-                         "offload=\"/tmp\", or move the model to a device")
-    if not offload.is_host and not on_cpu:
-        raise InputError(f"the model is on {device}, whose values move to the host's memory alone "
-                         f"so far, and not to {offload.folder}: give offload=\"host\"")
-
-
-def _speed(place, settings: Settings) -> _core.Speed:
+def _speed(memory, settings: Settings) -> _core.Speed:
     """What is known from an earlier run, or measured now."""
     may_use = settings.keeps_plans and settings.cache != "refresh"
-    speed = place.known_speed() if may_use else None
+    speed = memory.known_speed() if may_use else None
     if speed is None:
-        settings.say(f"measuring {place.name}")
-        with settings.progress(f"measuring {place.name}") as progress:
-            speed = interruptible(lambda: place.measured(keep=settings.keeps_plans), _runtime)
+        settings.say(f"measuring {memory.name}")
+        with settings.progress(f"measuring {memory.name}") as progress:
+            speed = interruptible(lambda: memory.measured(keep=settings.keeps_plans), _runtime)
             progress.outcome = _core.describe_speed(speed)
-    settings.say(f"{place.name}: {_core.describe_speed(speed)}")
+    settings.say(f"{memory.name}: {_core.describe_speed(speed)}")
     return speed

@@ -46,7 +46,8 @@ class Combination:
         if self.slices != 1:
             parts.append("slices" if self.slices == "auto" else f"{self.slices} slices")
         if self.offload is not None:
-            parts.append(f"offload to {self.offload.to}")
+            places = [self.offload, *filter(None, [self.offload.second])]
+            parts.append(f"offload to {' and '.join(str(place.to) for place in places)}")
         if self.fused_update:
             parts.append("fused update")
         if self.sharding is not None:
@@ -87,8 +88,9 @@ def _as_written(value: object) -> str:
     if not isinstance(value, Offload):
         return repr(value)
     defaults = Offload(value.to)
-    given = [f"{field.name}={getattr(value, field.name)!r}" for field in dataclasses.fields(value)
+    names = [field.name for field in dataclasses.fields(value)
              if getattr(value, field.name) != getattr(defaults, field.name)]
+    given = [f"{name}={_as_written(getattr(value, name))}" for name in names]
     if not given:
         return repr(str(value.to))
     return f"lowtide.Offload({', '.join([repr(str(value.to)), *given])})"
