@@ -14,7 +14,7 @@ EOF
 
 missing=()
 for package in "${packages[@]}"; do
-  dpkg-query -W -f='${Status}' "$package" 2>/dev/null | grep -q 'ok installed' ||
+  [[ $(dpkg-query -W -f='${Status}' "$package" 2>/dev/null) == *"ok installed" ]] ||
     missing+=("$package")
 done
 if [ ${#missing[@]} -gt 0 ]; then

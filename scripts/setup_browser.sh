@@ -15,11 +15,13 @@ for program in $programs; do
   command -v "$program" >/dev/null && exit 0
 done
 sudo=()
+# Not by a pipe to `grep -q`, which ends before apt-cache has written all, so that the pipe fails.
+has_package() { [[ $(apt-cache policy "$package" 2>/dev/null) == *"Candidate: "[0-9]* ]]; }
 if [ "$(id -u)" -ne 0 ]; then sudo=(sudo); fi
-if ! apt-cache policy "$package" 2>/dev/null | grep -q 'Candidate: [0-9]'; then
+if ! has_package; then
   "${sudo[@]}" apt-get update -qq || true
 fi
-if ! apt-cache policy "$package" 2>/dev/null | grep -q 'Candidate: [0-9]'; then
+if ! has_package; then
   echo "setup: no package $package here: the tests of reports in a browser are skipped"
   exit 0
 fi
