@@ -5,7 +5,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 packages=(g++ nlohmann-json3-dev libcli11-dev libfmt-dev libgtest-dev libgmock-dev
-          libbenchmark-dev libxxhash-dev ccache)
+          libbenchmark-dev libxxhash-dev libboost-dev ccache)
 python3 -c 'import ensurepip, venv' 2>/dev/null || packages+=(python3-venv)
 python3 - <<'EOF' || packages+=(python3-dev)
 import os, sys, sysconfig

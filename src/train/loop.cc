@@ -97,7 +97,10 @@ StepProgress Loop::progress(const Run& run) const {
           .items_per_second = static_cast<double>(run.items_per_step()) / last_.seconds,
           .items = result_.items,
           .memory_now_bytes = resident_set_bytes(),
-          .memory_peak_bytes = result_.measured_peak_bytes};
+          .memory_peak_bytes = result_.measured_peak_bytes,
+          .step_peak_bytes = last_.measured_peak_bytes,
+          .bytes_out = last_.moved.bytes_out,
+          .bytes_in = last_.moved.bytes_in};
 }
 
 /// A failed write of a checkpoint must not stop the run: it continues with a warning.

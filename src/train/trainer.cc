@@ -126,6 +126,7 @@ void run_planned(const Step& step, const Fitted& fitted, const TrainOptions& opt
   if (options.check) reference = reference_record(step, options, listener, result);
   Run run(step, fitted, options);
   describe(step, fitted, run.executor_bytes(), result);
+  if (listener.planned) listener.planned(result);
   std::optional<Recorder> recorder;
   if (options.check || !options.gradients_out.empty()) recorder.emplace(step.graph, run.executor());
   Loop loop(options, listener, result);

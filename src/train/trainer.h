@@ -20,12 +20,9 @@ struct StepProgress {
   std::string_view items;       ///< "tokens" or "images"
   Bytes memory_now_bytes = 0;   ///< resident set of the process
   Bytes memory_peak_bytes = 0;  ///< highest byte in use of any step so far
-};
-
-/// Receives the events of a run.
-struct TrainListener {
-  std::function<void(const std::string&)> message;
-  std::function<void(const StepProgress&)> step;
+  Bytes step_peak_bytes = 0;    ///< of this step
+  Bytes bytes_out = 0;          ///< that moved to slower memory in this step
+  Bytes bytes_in = 0;           ///< and came back
 };
 
 /// What a forward pass gave.
@@ -78,6 +75,14 @@ struct TrainResult {
   Bytes process_before_bytes = 0;  ///< resident set before the model existed
   Bytes process_peak_bytes = 0;    ///< its highest value, including the run of `check`
   std::string save_error;          ///< why the last state could not be saved
+};
+
+/// Receives the events of a run.
+struct TrainListener {
+  std::function<void(const std::string&)> message;
+  std::function<void(const StepProgress&)> step;
+  /// Before the first step, with all that is known by then.
+  std::function<void(const TrainResult&)> planned = {};
 };
 
 /// The options with which the run of this checkpoint continues.

@@ -28,7 +28,7 @@ def moving(graph, share):
     """A plan that moves values and residents, and runs ops again where that is cheaper."""
     most = lowtide.replay(graph, lowtide.keep_all(graph)).peak_bytes
     speed = ((1e-5, 2e9), (1e-5, 2e9), False)
-    found = _core.plan_moving(graph, int(share * most), None, speed, None, 2.0, True)
+    found = _core.plan_moving(graph, int(share * most), None, (speed, None), None, 2.0, True)
     assert found.plan is not None and found.plan.slower_bytes, found.message
     return found.plan
 

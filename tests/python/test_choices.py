@@ -34,8 +34,8 @@ def counted_plans(monkeypatch):
         graph, slower = priced.graph, priced.slower
         answers = [lowtide.plan(graph, budget_bytes, RERUNS, cache=False)]
         if slower is not None:
-            answers.append(_core.plan_moving(graph, budget_bytes, MOVES, slower.speed,
-                                             slower.limit, settings.time_limit, False))
+            answers.append(_core.plan_moving(graph, budget_bytes, MOVES, *slower.places, None,
+                                             settings.time_limit, False))
         return min(answers, key=lambda answer: (answer.plan is None, answer.plan.cost if answer.plan
                                                 else answer.smallest_budget or 1 << 60))
 

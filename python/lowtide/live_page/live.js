@@ -32,16 +32,24 @@ function element(kind, text = "", kindOf = "") {
   return made;
 }
 
+function secondsText(seconds) {
+  const whole = Math.round(seconds);
+  const parts = [Math.floor(whole / 3600), Math.floor(whole / 60) % 60, whole % 60];
+  return parts.map((part) => String(part).padStart(2, "0")).join(":");
+}
+
 function rateFigures(name, rate) {
-  const found = [[name, `${rate.count}`]];
-  if (rate.per_second !== null) found.push([`${name} in a second`, numberText(rate.per_second)]);
+  const found = [[name, rate.whole ? `${rate.count} of ${rate.whole}` : `${rate.count}`]];
+  if (rate.per_second === null) return found;
+  found.push([`${name} in a second`, numberText(rate.per_second)]);
+  if (rate.whole) found.push(["time left", secondsText((rate.whole - rate.count) / rate.per_second)]);
   return found;
 }
 
 function showFigures(state) {
   const shown = Object.keys(FIGURES).filter((name) => name in state.figures)
     .map((name) => [FIGURES[name], figureText(name, state.figures[name])]);
-  shown.unshift(...rateFigures("passes", state.passes));
+  if (state.passes) shown.unshift(...rateFigures("passes", state.passes));
   if (state.steps.count) shown.unshift(...rateFigures("steps", state.steps));
   document.getElementById("figures").replaceChildren(...shown.map(([name, text]) => {
     const box = element("div");
@@ -120,7 +128,7 @@ function draw(state) {
   const others = Object.entries(state.values).map(([name, curve]) => chart(
     name, noteOf(curve, "mean"), [{ name, kind: "first", ...curve }], state.seconds, numberText, false));
   document.getElementById("charts").replaceChildren(memoryChart(state), ...others);
-  document.documentElement.dataset.drawn = state.passes.count;
+  document.documentElement.dataset.drawn = (state.passes ?? state.steps).count;
 }
 
 async function ask() {

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <memory>
+#include <optional>
 
 #include "base/budget.h"
 #include "base/error.h"
@@ -8,6 +9,7 @@
 #include "cli/arguments.h"
 #include "cli/command.h"
 #include "cli/output.h"
+#include "cli/training/live_training.h"
 #include "cli/training/run_options.h"
 #include "cli/training/step_lines.h"
 #include "cli/training/train_report.h"
@@ -26,6 +28,8 @@ struct TrainArguments {
   Edits<train::TrainOptions> edits;
   HostArguments host;
   std::string resume;
+  bool live = false;
+  std::optional<std::uint16_t> port;
   bool quiet = false;
   bool json = false;
 };
@@ -138,10 +142,21 @@ int exit_code(const train::TrainResult& result) {
   return result.stopped ? kStopped : kSuccess;
 }
 
+/// Null where nothing is to listen. The address is told without progress too, as it is asked for.
+std::unique_ptr<LiveTraining> live_page(const TrainArguments& arguments, const std::string& model) {
+  if (!arguments.live && arguments.port) throw InputError("--port needs --live.");
+  if (!arguments.live) return nullptr;
+  auto page = std::make_unique<LiveTraining>(arguments.port.value_or(0), model);
+  Progress(/*quiet=*/false).say("live: " + page->url());
+  return page;
+}
+
 int train_model(const TrainArguments& arguments) {
   const train::TrainOptions options = options_from(arguments);
+  const auto page = live_page(arguments, options.recipe.model);
   Progress progress(arguments.quiet);
-  const train::TrainResult result = train::train(options, step_lines(progress));
+  const train::TrainListener lines = step_lines(progress);
+  const train::TrainResult result = train::train(options, page ? page->with_page(lines) : lines);
   if (arguments.json) {
     print_json(to_json(result));
   } else {
@@ -168,6 +183,12 @@ Action define_train(CLI::App& app) {
       "--check", [&edits] { edits.push_back([](train::TrainOptions& o) { o.check = true; }); },
       "Run keep-all as well and compare losses, gradients, parameters, buffers and the "
       "generator bit for bit");
+  app.add_flag("--live", arguments->live,
+               "Show the training while it runs, on a page for browsers of this machine")
+      ->group("Page");
+  app.add_option("--port", arguments->port, "Of that page [a free one]")
+      ->type_name("PORT")
+      ->group("Page");
   add_quiet_flag(app, arguments->quiet);
   add_json_flag(app, arguments->json);
   add_help(
@@ -185,6 +206,7 @@ Action define_train(CLI::App& app) {
       "--save run.ckpt\n"
       "  lowtide train --model gpt --budget 40% --disk /tmp --disk-budget 8GiB --host-budget 1GiB\n"
       "  lowtide train --resume run.ckpt --steps 400\n"
+      "  lowtide train --model resnet50 --steps 1000 --live\n"
       "  lowtide train --model mlp --data mnist:FOLDER --budget 80% --check\n");
   return [arguments] { return train_model(*arguments); };
 }
