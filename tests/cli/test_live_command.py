@@ -134,16 +134,17 @@ def test_nothing_listens_unless_asked(lowtide):
 
 @pytest.mark.skipif(chromium.PROGRAM is None, reason=chromium.WHY_NOT)
 def test_a_browser_draws_it(lowtide):
-    with chromium.opened_browser() as browser, shown(lowtide, "--budget", "70%") as (process, url):
-        with contextlib.closing(chromium.Tab(browser, url, 390, "dark")) as tab:
-            tab.wait_for("Number(document.documentElement?.dataset.drawn) > 0")
-            figures = dict(tab.value("[...document.querySelectorAll('dl div')].map(box => "
-                                     "[box.firstChild.textContent, box.lastChild.textContent])"))
-            assert re.fullmatch(r"\d+ of 1000000", figures["steps"])
-            assert re.fullmatch(r"\d+:\d\d:\d\d", figures["time left"])
-            assert figures["budget"] and figures["measured peak"] and "passes" not in figures
-            assert tab.value("[...document.querySelectorAll('section')].map(one => "
-                             "one.dataset.chart)") == ["memory of a pass", "loss"]
-            assert tab.errors() == []
-            process.send_signal(signal.SIGINT)
-            tab.wait_for("document.documentElement.dataset.ended === 'true'")
+    with (chromium.opened_browser() as browser,
+          shown(lowtide, "--budget", "70%") as (process, url),
+          contextlib.closing(chromium.Tab(browser, url, 390, "dark")) as tab):
+        tab.wait_for("Number(document.documentElement?.dataset.drawn) > 0")
+        figures = dict(tab.value("[...document.querySelectorAll('dl div')].map(box => "
+                                 "[box.firstChild.textContent, box.lastChild.textContent])"))
+        assert re.fullmatch(r"\d+ of 1000000", figures["steps"])
+        assert re.fullmatch(r"\d+:\d\d:\d\d", figures["time left"])
+        assert figures["budget"] and figures["measured peak"] and "passes" not in figures
+        assert tab.value("[...document.querySelectorAll('section')].map(one => "
+                         "one.dataset.chart)") == ["memory of a pass", "loss"]
+        assert tab.errors() == []
+        process.send_signal(signal.SIGINT)
+        tab.wait_for("document.documentElement.dataset.ended === 'true'")
