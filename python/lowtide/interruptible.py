@@ -89,7 +89,11 @@ def in_background(work: Callable[[], object], compiled, name: str) -> threading.
             over.set()
 
     _IN_COMPILED_CODE[over] = compiled
-    threading.Thread(target=run, name=name).start()
+    try:
+        threading.Thread(target=run, name=name).start()
+    except BaseException:  # the system has no thread left; nothing is to be waited for
+        del _IN_COMPILED_CODE[over]
+        raise
     return over
 
 

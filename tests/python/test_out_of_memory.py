@@ -13,7 +13,7 @@ pytestmark = [pytest.mark.usefixtures("own_cache"),
               pytest.mark.cpu_only("it is the host's memory that is short")]
 
 
-@pytest.mark.parametrize("moves", [False, True])
+@pytest.mark.parametrize("moves", [True, pytest.param(False, marks=pytest.mark.sweep)])
 def test_a_step_that_gets_no_memory_changes_nothing_and_can_be_tried_again(moves, tmp_path):
     folder = [str(tmp_path)] if moves else []
     # Freed memory goes back to the system, so that it can be refused.

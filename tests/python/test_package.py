@@ -252,6 +252,25 @@ def test_interrupts_end_a_program_as_they_end_any_other(place):
     assert "terminate" not in errors
 
 
+WITHOUT_THREADS = """
+import threading, lowtide
+from lowtide.interruptible import in_background
+def refused(self):
+    raise RuntimeError("can't start new thread")
+threading.Thread.start = refused
+try:
+    in_background(print, lowtide._core, "search")
+except RuntimeError as error:
+    print(error)
+"""
+
+
+def test_a_program_that_gets_no_thread_ends():
+    done = subprocess.run([sys.executable, "-c", WITHOUT_THREADS], text=True, timeout=60,
+                          capture_output=True)
+    assert (done.returncode, done.stdout) == (0, "can't start new thread\n"), done.stderr
+
+
 def interrupted_in_a_finalizer():
     """Python drops what is raised there."""
     class Dropped:
