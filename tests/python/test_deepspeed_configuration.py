@@ -140,6 +140,83 @@ def test_on_ranks_the_notes_say_that_nothing_moves():
         assert found.notes[key].startswith("not done: nothing moves")
 
 
+def beside(given, **options):
+    return lowtide.from_deepspeed(given).beside(options)
+
+
+BF16, FP16 = {"bf16": {"enabled": True}}, {"fp16": {"enabled": True}}
+
+
+@pytest.mark.parametrize("given, options", [
+    ({}, {"precisions": ("bf16", "fp16")}), ({}, {"precisions": ()}),
+    (BF16, {"precisions": ["bf16"]}), ({"bf16": {"enabled": None}}, {"precisions": ("bf16",)}),
+    ({"bf16": {"enabled": "auto"}}, {"precisions": ()}),
+    ({"bf16": {"enabled": "auto"}}, {"precisions": ("fp16",)}),
+    ({"fp16": {"enabled": False}}, {"precisions": ("bf16",)}),
+    ({**BF16, "torch_autocast": {"enabled": False}}, {"precisions": ("bf16",)}),
+    (BF16, {"stashes": ("int8",)}), (BF16, {"ways": ("slices", "micro_batches")}),
+    ({"gradient_accumulation_steps": 4}, {"ways": ("slices", "micro_batches")}),
+    ({"gradient_accumulation_steps": "auto"}, {"ways": ("slices",)}),
+    ({"gradient_accumulation_steps": 1}, {"ways": ("slices",)}),
+    (zero(stage="auto"), {"shardings": ("full",)}), (zero(stage=None), {"shardings": ("full",)}),
+    (zero(stage=3), {"shardings": ("full",)}),
+    (zero(offload_param={"device": "none"}), {"offload": lowtide.Offload(tempfile.gettempdir())}),
+])
+def test_options_count_for_what_a_configuration_says_nothing_of(given, options):
+    (name, value), = options.items()
+    plain, found = lowtide.from_deepspeed(given).allowed, beside(given, **options).allowed
+    expected = value if name == "offload" else tuple(value)
+    for field in ("precisions", "ways", "stashes", "offload", "shardings"):
+        assert getattr(found, field) == (expected if field == name else getattr(plain, field))
+
+
+@pytest.mark.parametrize("given, options, message", [
+    (BF16, {"precisions": ("fp16",)}, "^bf16 of the configuration asks for 'bf16', .*leaves out"),
+    (BF16, {"precisions": ()}, "^bf16 .*leaves out"),
+    (FP16, {"precisions": ("fp16", "bf16")}, "^fp16 .*alone.* allows 'bf16' too"),
+    ({"fp16": {"enabled": False}}, {"precisions": ("fp16",)}, "^fp16 .*excludes 'fp16'"),
+    ({"gradient_accumulation_steps": 4}, {"ways": ("slices",)},
+     "^gradient_accumulation_steps .*asks for 'micro_batches'"),
+    ({"gradient_accumulation_steps": 1}, {"ways": ("slices", "micro_batches")},
+     "^gradient_accumulation_steps .*excludes 'micro_batches'"),
+    ({"train_batch_size": 8, "train_micro_batch_size_per_gpu": 2}, {"ways": ()},
+     "^train_micro_batch_size_per_gpu .*asks for"),
+    (zero(stage=2), {"shardings": ("full",)}, "^zero_optimization.stage .*asks for 'gradients'"),
+    (zero(stage=0), {"shardings": ("none", "full")}, "stage .*'none' alone"),
+    (zero(stage=3, offload_param=CPU), {"offload": lowtide.Offload(tempfile.gettempdir())},
+     "^offload and zero_optimization.offload_param of the configuration both say"),
+    (BF16, {"stashes": "int8"}, "stashes must be a tuple"),
+    (BF16, {"stashes": ("int3",)}, "int3"),
+])
+def test_an_option_that_contradicts_a_configuration_is_refused(given, options, message):
+    with pytest.raises(lowtide.InputError, match=message):
+        beside(given, **options)
+
+
+def test_the_moves_of_a_configuration_may_be_said_twice():
+    given = zero(stage=3, offload_param=CPU)
+    moves = lowtide.from_deepspeed(given).allowed.offload
+    assert beside(given, offload=moves).allowed.offload == moves
+
+
+def test_a_note_says_that_an_option_decides_what_is_left_open():
+    given = {"bf16": {"enabled": "auto"}, **zero(stage="auto")}
+    notes = beside(given, precisions=()).notes
+    assert notes["bf16"] == "\"auto\": precisions of the call decides"
+    assert notes["zero_optimization.stage"] == notes_of(given)["zero_optimization.stage"]
+
+
+def test_tune_takes_options_beside_a_configuration(tmp_path):
+    model, inputs = make_step(8)
+    settings = {"goal": "fits", "time_limit": 0.2, "verbose": False, "ways": ()}
+    found = lowtide.tune(model, inputs, "1GiB", deepspeed={}, precisions=("bf16",),
+                         stashes=("int8",), **settings)
+    tried = {(one.combination.precision, one.combination.stash) for one in found.ranked}
+    assert tried <= {(p, s) for p in (None, "bf16") for s in ("exact", "int8")} and len(tried) > 1
+    with pytest.raises(lowtide.InputError, match="bf16 of the configuration asks for 'bf16'"):
+        lowtide.tune(model, inputs, "1GiB", deepspeed=BF16, precisions=("fp16",), **settings)
+
+
 def make_step(size):
     return torch.nn.Sequential(torch.nn.Linear(16, 16), torch.nn.GELU()), torch.randn(size, 16)
 

@@ -107,6 +107,13 @@ def test_a_configuration_without_a_class_is_what_trains_it(name):
     assert found.peak_bytes == pytest.approx(measured(name), rel=0.02)
 
 
+def test_frames_of_videos_are_images_to_a_model_that_reads_images():
+    configuration = transformers.XCLIPVisionConfig(**IMAGE, num_frames=3, mit_hidden_size=16)
+    inputs = next(batches_for(model_of(configuration), 2, None)).inputs
+    assert inputs["pixel_values"].shape == (6, 3, 32, 32)
+    assert lowtide.estimate(configuration, batch=2, optimizer="none").peak_bytes > 0
+
+
 def test_the_users_configuration_stays_as_it_is():
     configuration = configuration_of("Bart")
     configuration.encoder_layerdrop = 0.5

@@ -235,7 +235,7 @@ def test_a_budget_is_what_is_free_where_none_is_given(as_predicted):
     ({"step_seconds": math.nan}, "step_seconds must be seconds"),
     ({"time_limit": 0}, "time_limit must be seconds of planning"),
     ({"precisions": "bf16"}, "precisions must be a tuple of names"),
-    ({"ways": None}, "ways must be a tuple of names"),
+    ({"ways": 3}, "ways must be a tuple of names"),
 ])
 def test_what_is_wrong_is_said_before_work_begins(settings, message):
     with pytest.raises(lowtide.InputError, match=message):

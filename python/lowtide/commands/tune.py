@@ -29,16 +29,17 @@ def add_tune(commands):
     tune.add_argument("--goal", choices=("fits", "fastest", "batch", "length"), default="fastest",
                       help="change least, the shortest step, or the largest size [fastest]")
     tune.add_argument("--optimizer", metavar="NAME", help="such as adamw or sgd-momentum [adam]")
-    tune.add_argument("--precisions", metavar="LIST", default="bf16",
+    tune.add_argument("--precisions", metavar="LIST",
                       help="of autocast, beside the model's own: bf16,fp16, or none [bf16]")
-    tune.add_argument("--stashes", metavar="LIST", default="none",
+    tune.add_argument("--stashes", metavar="LIST",
                       help="kinds that lose something: bf16,fp16,int8 [none]")
     tune.add_argument("--offload", metavar="PLACE",
                       help="a folder, or host: where values may move [nothing moves]")
     tune.add_argument("--step-seconds", metavar="SECONDS", type=float,
                       help="what takes longer is ranked behind what does not")
     tune.add_argument("--deepspeed", metavar="FILE",
-                      help="a configuration of DeepSpeed that says what is allowed")
+                      help="a configuration of DeepSpeed that says what is allowed; the options "
+                           "above count for what it says nothing of")
     tune.add_argument("--time-limit", metavar="SECONDS", type=float, default=10.0,
                       help="of planning, for each graph [10]")
     tune.add_argument("-q", "--quiet", action="store_true",
@@ -66,5 +67,7 @@ def _tune(options):
 
 
 def _names(text):
-    """Those of a list with commas; none of "none"."""
+    """Those of a list with commas; none of "none"; None where nothing is given."""
+    if text is None:
+        return None
     return () if text == "none" else tuple(name.strip() for name in text.split(","))

@@ -27,6 +27,8 @@ _USUAL_SAMPLES, _USUAL_FRAMES = 160_000, 1000
 _FRAME_WIDTHS = ("num_mel_bins", "feature_projection_input_dim", "input_feat_per_channel")
 #: Models that read places on a page as shares of it; others read whole numbers.
 _PLACES_AS_SHARES = ("udop",)
+#: Models that read the frames of videos one by one, as images.
+_FRAMES_AS_IMAGES = ("xclip_vision_model",)
 #: Pixels of an image, where the configuration does not say.
 _USUAL_IMAGE = 224
 
@@ -194,9 +196,11 @@ class _Maker:
         channels = self._of_vision("num_channels")
         shape = [channels if isinstance(channels, int) else 3, *self._image_size()]
         frames = self._of_vision("num_frames")
-        if isinstance(frames, int):
-            shape.insert(0, frames)
-        return self._zeros(self._batch, *shape, dtype=torch.float32)
+        if not isinstance(frames, int):
+            return self._zeros(self._batch, *shape, dtype=torch.float32)
+        if self._config.model_type in _FRAMES_AS_IMAGES:
+            return self._zeros(self._batch * frames, *shape, dtype=torch.float32)
+        return self._zeros(self._batch, frames, *shape, dtype=torch.float32)
 
     def _image_size(self) -> tuple[int, int]:
         size = self._of_vision("image_size")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import torch
 from torch._subclasses.fake_tensor import (
@@ -154,8 +154,8 @@ def _update(step: FakeStep, watch: _Watch) -> None:
 
 def _to_differentiate(output: object) -> list[torch.Tensor]:
     """The loss, where a model gives one by this name; else all that has a gradient."""
-    loss = getattr(output, "loss", None)
-    if isinstance(loss, torch.Tensor):
+    loss = output.get("loss") if isinstance(output, Mapping) else getattr(output, "loss", None)
+    if isinstance(loss, torch.Tensor) and loss.requires_grad:
         return [loss]
     found = [tensor for tensor in tensors_in(output) if tensor.requires_grad]
     if not found:

@@ -23,6 +23,7 @@ from .deepspeed_keys import (
     require_value,
     require_zero_value,
 )
+from .statements import Statement, allowed_beside
 
 _NOTHING_TO_SHARD = "between ranks: one process has nothing to share out"
 _ALWAYS = "always so: every value has a planned address in one block"
@@ -32,16 +33,28 @@ _SCALED = "scale the loss by torch.amp.GradScaler"
 @dataclasses.dataclass(frozen=True)
 class Adopted:
     """``allowed``: the ways that the configuration asks for. ``notes``: by key, what it means here,
-    or why nothing. ``moves``: the keys that ask for moves to slower memory."""
+    or why nothing. ``moves``: the keys that ask for moves to slower memory. ``statements``: what
+    the keys say of the other options of ``tune``."""
 
     allowed: Allowed
     notes: Mapping[str, str]
     moves: Sequence[str] = ()
+    statements: Sequence[Statement] = ()
 
     def on_ranks(self) -> Adopted:
         """The same on the ranks of a mesh, where nothing moves."""
         moves = dict.fromkeys(self.moves, "not done: nothing moves on the ranks of a mesh")
-        return Adopted(dataclasses.replace(self.allowed, offload=None), {**self.notes, **moves})
+        return dataclasses.replace(self, allowed=dataclasses.replace(self.allowed, offload=None),
+                                   notes={**self.notes, **moves}, moves=())
+
+    def beside(self, options: Mapping[str, Any]) -> Adopted:
+        """With options of ``tune`` for what the configuration says nothing of, or leaves open.
+        Raises InputError for one that contradicts it."""
+        left_open = {one.key: f"\"auto\": {one.option} of the call decides"
+                     for one in self.statements if one.holds == "auto" and one.option in options}
+        return dataclasses.replace(
+            self, allowed=allowed_beside(self.statements, self.allowed, self.moves, options),
+            notes={**self.notes, **left_open})
 
     def __str__(self) -> str:
         return "\n".join(f"{key}: {text}" for key, text in self.notes.items())
@@ -65,13 +78,10 @@ class _KeyReader:
     """Collects what the keys ask for."""
 
     def __init__(self):
-        self._precisions: list[str] = []  # that are on
-        self._open_precisions: list[str] = []  # that the launcher's arguments may put on
-        self._ways: list[str] = []
+        self._statements: list[Statement] = []
         self._offload: dict[str, Any] = {}
         self._places: dict[str, str] = {}  # by key: where it asks values to move
         self._batch: dict[str, int] = {}  # sizes of batches, and numbers of them, by key
-        self._shardings: Sequence[str] = ("none",)
         self._notes: dict[str, str] = {}
 
     def read(self, key: str, value: Any) -> None:
@@ -95,13 +105,22 @@ class _KeyReader:
             self._notes[key] = not_known(key, {*readers, *_OTHERS, *ELSEWHERE}, "at the top")
 
     def adopted(self) -> Adopted:
-        if len(set(self._precisions)) > 1:
+        enabled = self._values("precisions", True)
+        if len(set(enabled)) > 1:
             raise InputError("a configuration of DeepSpeed enables one of bf16 and fp16, not both")
-        precisions = tuple(self._precisions or self._open_precisions)
         self._divide_batch()
-        offload = self._offload_to_one_place()
-        return Adopted(Allowed(precisions, tuple(self._ways), (), offload, self._shardings),
-                       self._notes, tuple(self._places))
+        allowed = Allowed(
+            precisions=enabled or self._values("precisions", "auto"),
+            ways=self._values("ways", True, "auto"), offload=self._offload_to_one_place(),
+            shardings=self._values("shardings", True, "auto") or ("none",))
+        return Adopted(allowed, self._notes, tuple(self._places), tuple(self._statements))
+
+    def _say(self, key: str, option: str, value: str, holds: bool | str) -> None:
+        self._statements.append(Statement(key, option, value, holds))
+
+    def _values(self, option: str, *holding: bool | str) -> tuple[str, ...]:
+        return tuple(one.value for one in self._statements
+                     if one.option == option and one.holds in holding)
 
     def _divide_batch(self) -> None:
         """DeepSpeed works the number of micro-batches out where it is not given. Raises InputError
@@ -114,8 +133,7 @@ class _KeyReader:
             raise InputError(f"train_batch_size is {others} * the number of ranks, so that {whole} "
                              f"is not possible with {(micro or 1) * (parts or 1)}: change one")
         if micro is not None and micro < whole and parts is None:
-            if "micro_batches" not in self._ways:
-                self._ways.append("micro_batches")
+            self._say("train_micro_batch_size_per_gpu", "ways", "micro_batches", True)
             self._notes["train_micro_batch_size_per_gpu"] = (
                 f"micro-batches are tried: train_batch_size is {whole // micro} times as much")
 
@@ -159,9 +177,10 @@ class _KeyReader:
     def _allow(self, key: str, value: object, precision: str, scale: str = _SCALED) -> str:
         """Where it is on; or where it may be, and nothing else is."""
         enabled = _enabled(key, value)
+        if enabled is not None:
+            self._say(key, "precisions", precision, enabled)
         if not enabled:
             return "off"
-        (self._open_precisions if enabled == "auto" else self._precisions).append(precision)
         scaled = f": {scale}" if precision == "fp16" else ""
         tried = ("; \"auto\" is tried where no other precision is on" if enabled == "auto" else "")
         return f"precision={precision!r}, as under torch.autocast{scaled}{tried}"
@@ -171,8 +190,9 @@ class _KeyReader:
             self._notes[f"{key}.{name}"] = note
 
     def _accumulation(self, key: str, value: Any) -> None:
+        if value is not None:
+            self._say(key, "ways", "micro_batches", value if value == "auto" else value > 1)
         if value == "auto" or (value or 1) > 1:
-            self._ways.append("micro_batches")
             self._notes[key] = "micro-batches are tried, in numbers that divide the batch"
         else:
             self._notes[key] = "the batch as a whole"
@@ -182,31 +202,34 @@ class _KeyReader:
         stage = _stage_in(key, settings)
         for name, one in settings.items():
             require_zero_value(key, str(name), one)
-            text = _NOTHING_TO_SHARD if name in ZERO_ON_RANKS else (
-                not_known(str(name), {*ZERO_ON_RANKS, *_ZERO_HERE}, f"in {key}"))
-            if name == "stage":
-                text = self._stage(stage)
-            elif name == "offload_optimizer":
-                text = self._offloaded(f"{key}.{name}", one, "optimizer_state", stage)
-            elif name == "offload_param":
-                text = self._offloaded(f"{key}.{name}", one, "parameters", stage)
-            elif name in _ON_THE_HOST:
-                is_on = _truth(f"{key}.{name}", one)
-                text = self._offloaded(f"{key}.{name}", {"device": "cpu" if is_on else "none"},
-                                       _ON_THE_HOST[name], stage)
-            elif name == "contiguous_gradients":
-                _truth(f"{key}.{name}", one)
-                text = _ALWAYS
-            self._notes[f"{key}.{name}"] = text
+            self._notes[f"{key}.{name}"] = self._zero_note(key, str(name), one, stage)
 
-    def _stage(self, stage: int | str) -> str:
-        self._shardings = _STAGES[stage]
+    def _zero_note(self, section: str, name: str, value: object, stage: int | str) -> str:
+        key = f"{section}.{name}"
+        if name == "stage":
+            return self._stage(key, value, stage)
+        if name in _MOVED_BY:
+            return self._offloaded(key, value, _MOVED_BY[name], stage)
+        if name in _ON_THE_HOST:
+            device = {"device": "cpu" if _truth(key, value) else "none"}
+            return self._offloaded(key, device, _ON_THE_HOST[name], stage)
+        if name == "contiguous_gradients":
+            _truth(key, value)
+            return _ALWAYS
+        return _NOTHING_TO_SHARD if name in ZERO_ON_RANKS else not_known(
+            name, {*ZERO_ON_RANKS, *_ZERO_HERE}, f"in {section}")
+
+    def _stage(self, key: str, given: object, stage: int | str) -> str:
+        shardings = _STAGES[stage]
+        if given is not None:
+            for sharding in shardings:
+                self._say(key, "shardings", sharding, "auto" if stage == "auto" else True)
         if stage == 0:
             return "nothing is shared out: sharding=\"none\" with a mesh"
         if stage == "auto":
             return f"with a mesh, each sharding is tried; shares state out {_NOTHING_TO_SHARD}"
         nearest = ", which also has gradients in shards" if stage == 1 else ""
-        return (f"sharding=\"{self._shardings[0]}\" with a mesh{nearest}; stage {stage} shares "
+        return (f"sharding=\"{shardings[0]}\" with a mesh{nearest}; stage {stage} shares "
                 f"state out {_NOTHING_TO_SHARD}")
 
     def _offloaded(self, key: str, value: object, what: str, stage: int | str) -> str:
@@ -261,8 +284,11 @@ _SIZES_OF_BATCH = ("train_batch_size", "train_micro_batch_size_per_gpu",
 _ON_THE_HOST = {"cpu_offload": "optimizer_state", "cpu_offload_param": "parameters",
                 "cpu_offload_params": "parameters"}
 
-#: Others of ZeRO that are read.
-_ZERO_HERE = ("stage", "offload_optimizer", "offload_param", "contiguous_gradients", *_ON_THE_HOST)
+#: Sections of ZeRO that name a device, with what moves there.
+_MOVED_BY = {"offload_optimizer": "optimizer_state", "offload_param": "parameters"}
+
+#: Keys of ZeRO that are read.
+_ZERO_HERE = ("stage", "contiguous_gradients", *_MOVED_BY, *_ON_THE_HOST)
 
 _CHECKPOINTING = {
     "partition_activations": f"saved values are split {_NOTHING_TO_SHARD}",
@@ -329,12 +355,10 @@ def _section(key: str, value: object) -> Mapping:
     return value
 
 
-def _enabled(key: str, value: object) -> bool | str:
-    """True, False, or "auto", where the launcher's arguments say it."""
+def _enabled(key: str, value: object) -> bool | str | None:
+    """True, False, "auto", where the launcher's arguments say it, or None: nothing is said."""
     enabled = _section(key, value).get("enabled")
-    if enabled is None:
-        return False
-    if enabled != "auto" and not isinstance(enabled, bool):
+    if enabled is not None and enabled != "auto" and not isinstance(enabled, bool):
         raise InputError(f"{key}.enabled is true, false or \"auto\", not {enabled!r}")
     return enabled
 

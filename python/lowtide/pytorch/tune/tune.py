@@ -7,7 +7,7 @@ import functools
 import math
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -18,7 +18,7 @@ from ..budget.offload import Offload
 from ..common.progress import say
 from ..largest_size import Asked
 from .combination import Combination
-from .combinations import SHARDINGS, Allowed, combinations
+from .combinations import Allowed, combinations
 from .deepspeed import from_deepspeed
 from .mesh_search import MeshSearch, TuningRanks
 from .mesh_size_search import MeshSizeSearch
@@ -52,14 +52,14 @@ def tune(
     *,
     goal: str = "fastest",
     optimizer: torch.optim.Optimizer | type | str | None = None,
-    precisions: Sequence[str] = ("bf16",),
-    ways: Sequence[str] = ("micro_batches", "slices", "fused_update"),
-    stashes: Sequence[str] = (),
+    precisions: Sequence[str] | None = None,
+    ways: Sequence[str] | None = None,
+    stashes: Sequence[str] | None = None,
     offload: Offload | str | os.PathLike[str] | None = None,
     step_seconds: float | None = None,
     deepspeed: Mapping | str | os.PathLike[str] | None = None,
     mesh: DeviceMesh | None = None,
-    shardings: Sequence[str] = SHARDINGS,
+    shardings: Sequence[str] | None = None,
     time_limit: float = 10.0,
     report: Callable[[str], None] | None = None,
     verbose: bool = True,
@@ -73,23 +73,24 @@ def tune(
     ``wrap``; ``fused_update`` is tried only with an object.
 
     Rerunning ops and exact stashes change nothing and are always allowed. Of the others, allowed
-    are: ``precisions`` of autocast beside the model's own; ``ways``, of ``"micro_batches"`` (also
-    only for inputs with a batch that divides), ``"slices"`` and ``"fused_update"``; ``stashes``
-    that lose something; ``offload`` as of ``wrap``. Each combination is planned, at most
+    are: ``precisions`` of autocast beside the model's own (``("bf16",)`` unless given); ``ways``,
+    of ``"micro_batches"`` (also only for inputs with a batch that divides), ``"slices"`` and
+    ``"fused_update"`` (all unless given); ``stashes`` that lose something (none unless given);
+    ``offload`` as of ``wrap``. Each combination is planned, at most
     ``time_limit`` seconds for a graph. Where one keeps every value, none of the same precision can
     be faster, and the others of it are left out. ``step_seconds``: what takes longer is ranked
-    behind what does not. ``deepspeed``: a configuration of DeepSpeed, or its file, whose settings
-    take the place of what is allowed, as ``from_deepspeed`` reads them. ``mesh``: as of ``wrap``,
-    on all ranks of which this call is made, each with its own inputs; ``shardings`` are then tried
-    too, and all ranks get the same ranking, by the rank that takes the most; a size is that of each
-    rank. Nothing moves there.
+    behind what does not. ``deepspeed``: a configuration of DeepSpeed, or its file: what it asks for
+    is allowed, as ``from_deepspeed`` reads it, with the options above that are given for what it
+    says nothing of. ``mesh``: as of ``wrap``, on all ranks of which this call is made, each with
+    its own inputs; ``shardings`` (all unless given) are then tried too, and all ranks get the same
+    ranking, by the rank that takes the most; a size is that of each rank. Nothing moves there.
 
     Times are those of the forward and the backward pass of a batch, from ops that were measured on
     this machine; of a run, with the update where one of the first makes it in its backward pass.
     The first is run for a few steps, for the goal "fastest" the first three, which are then ranked
     by what they took; the model and the optimizer are as before afterwards. Ctrl-C ends with the
-    ranking of those that were tried. Raises InputError for a model that cannot be planned, and for
-    goals, ways or keys that are none.
+    ranking of those that were tried. Raises InputError for a model that cannot be planned, for
+    goals, ways or keys that are none, and for options that contradict ``deepspeed``.
     """
     if goal not in GOALS:
         raise InputError(f"there is no goal {goal!r}: choose from {', '.join(GOALS)}")
@@ -105,11 +106,13 @@ def tune(
         raise InputError("nothing moves to slower memory on the ranks of a mesh: leave offload "
                          "out, and allow ways=(\"fused_update\",) and shardings=(\"full\",), "
                          "which need the least memory on each rank; or leave mesh out")
-    adopted = None if deepspeed is None else from_deepspeed(deepspeed)
+    given = {"precisions": precisions, "ways": ways, "stashes": stashes,
+             "offload": Offload.parse(offload), "shardings": shardings}
+    options: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    adopted = None if deepspeed is None else from_deepspeed(deepspeed).beside(options)
     if adopted is not None and mesh is not None:
         adopted = adopted.on_ranks()
-    allowed = adopted.allowed if adopted is not None else Allowed(
-        precisions, ways, stashes, Offload.parse(offload), shardings)
+    allowed = Allowed(**options) if adopted is None else adopted.allowed
     settings = {"optimizer": optimizer, "time_limit": time_limit, "report": report,
                 "verbose": verbose}
     tell = report or (say if verbose else _silent)
