@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "base/error.h"
+#include "cli/strategy_choice.h"
 #include "cost/device_rates.h"
 #include "models/micro_batches.h"
 
@@ -72,18 +73,6 @@ void add_stored_type(CLI::App& app, Edits<models::StepRecipe>& edits, const std:
                         })
       ->type_name("TYPE")
       ->group("Optimizer");
-}
-
-/// "segments=8"
-void add_strategy_option(planner::PlanningOptions& planning, const std::string& text) {
-  const std::size_t equals = text.find('=');
-  if (equals == std::string::npos || equals + 1 == text.size()) {
-    throw InputError(
-        fmt::format("-O {} is not of the form NAME=VALUE; `lowtide strategies` lists the "
-                    "options of each strategy.",
-                    text));
-  }
-  planning.strategy_options.insert_or_assign(text.substr(0, equals), text.substr(equals + 1));
 }
 
 }  // namespace

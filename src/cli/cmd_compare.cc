@@ -15,6 +15,7 @@
 #include "cli/output.h"
 #include "cli/planned_json.h"
 #include "cli/progress.h"
+#include "cli/strategy_choice.h"
 #include "graph/io.h"
 #include "plan/replay.h"
 #include "planner/planner.h"
@@ -35,27 +36,29 @@ struct CompareArguments {
 
 /// One strategy at one budget.
 struct Row {
-  std::string budget;  ///< as typed
-  std::string strategy;
+  std::string budget;    ///< as typed
+  std::string strategy;  ///< with its options, as typed
   planner::Planned planned;
   std::string refusal;  ///< why the strategy did not start
 };
 
-std::vector<const strategy::Strategy*> chosen(const std::vector<std::string>& names) {
-  std::vector<const strategy::Strategy*> found;
-  for (const std::string& name : names) found.push_back(&strategy::find_strategy(name));
+std::vector<StrategyChoice> chosen(const std::vector<std::string>& texts) {
+  std::vector<StrategyChoice> found;
+  for (const std::string& text : texts) found.push_back(strategy_choice(text));
   if (!found.empty()) return found;
-  for (const strategy::Strategy& strategy : strategy::strategies()) found.push_back(&strategy);
+  for (const strategy::Strategy& strategy : strategy::strategies()) {
+    found.push_back({std::string(strategy.name), &strategy});
+  }
   return found;
 }
 
 /// A strategy that refuses the graph leaves a row with the reason.
-Row row_of(const Graph& graph, const strategy::Strategy& strategy, const std::string& text,
-           Bytes budget, double time_limit) {
+Row row_of(const Graph& graph, const StrategyChoice& choice, const std::string& text, Bytes budget,
+           double time_limit) {
   Control control(time_limit);
-  Row row{text, std::string(strategy.name), {}, {}};
+  Row row{text, choice.text, {}, {}};
   try {
-    row.planned = planner::plan_within(graph, strategy, budget, {}, control);
+    row.planned = planner::plan_within(graph, *choice.strategy, budget, choice.options, control);
   } catch (const InputError& error) {
     row.planned.budget_bytes = budget;
     row.refusal = error.what();
@@ -65,7 +68,7 @@ Row row_of(const Graph& graph, const strategy::Strategy& strategy, const std::st
 
 /// A row for each pair; after a stop request, only the rows so far.
 std::vector<Row> all_rows(const Graph& graph, const CompareArguments& arguments) {
-  const std::vector<const strategy::Strategy*> wanted = chosen(arguments.strategies);
+  const std::vector<StrategyChoice> wanted = chosen(arguments.strategies);
   std::vector<std::pair<std::string, Bytes>> budgets;
   for (const std::string& text : arguments.budgets) {
     budgets.emplace_back(text, planner::resolve(parse_budget(text), graph));
@@ -73,10 +76,10 @@ std::vector<Row> all_rows(const Graph& graph, const CompareArguments& arguments)
   Progress progress(arguments.quiet);
   std::vector<Row> rows;
   for (const auto& [text, budget] : budgets) {
-    for (const strategy::Strategy* strategy : wanted) {
+    for (const StrategyChoice& choice : wanted) {
       if (Control::stop_requested()) return rows;
-      progress.show(fmt::format("{} at {} ...", strategy->name, text));
-      rows.push_back(row_of(graph, *strategy, text, budget, arguments.time_limit));
+      progress.show(fmt::format("{} at {} ...", choice.text, text));
+      rows.push_back(row_of(graph, choice, text, budget, arguments.time_limit));
       const Row& row = rows.back();
       if (!row.refusal.empty()) progress.say(fmt::format("{}: {}", row.strategy, row.refusal));
     }
@@ -169,7 +172,8 @@ Action define_compare(CLI::App& app) {
       ->take_all()
       ->transform(trimmed())
       ->type_name("LIST");
-  app.add_option("--strategies", arguments->strategies, "Strategies, separated by commas [all]")
+  app.add_option("--strategies", arguments->strategies,
+                 "Strategies, separated by commas, each with options: segments:segments=8 [all]")
       ->delimiter(',')
       ->take_all()
       ->transform(trimmed())
@@ -184,7 +188,9 @@ Action define_compare(CLI::App& app) {
       "Plans with every strategy at every budget. `bound` is the proved smallest overhead, `gap`\n"
       "how far the plan's cost is above it at most. Infeasible pairs show a budget that suffices.",
       "  lowtide compare unet.json --budgets 90%,70%,50%\n"
-      "  lowtide compare unet.json --budgets 1.5GiB --strategies chen-sqrt,segments --json\n");
+      "  lowtide compare unet.json --budgets 1.5GiB --strategies chen-sqrt,segments --json\n"
+      "  lowtide compare unet.json --budgets 60% --strategies "
+      "search,megatron:layers=1,megatron:granularity=selective\n");
   return [arguments] { return compare(*arguments); };
 }
 

@@ -12,6 +12,7 @@
 #include "cli/output.h"
 #include "cli/planned_json.h"
 #include "cli/progress.h"
+#include "cli/strategy_choice.h"
 #include "graph/io.h"
 #include "plan/io.h"
 #include "plan/replay.h"
@@ -90,7 +91,7 @@ void write_plans(const planner::Frontier& found, const std::filesystem::path& fo
 int walk(const FrontierArguments& arguments) {
   planner::PlanningOptions planning{.seconds = kDefaultSeconds};
   apply(arguments.planning, planning);
-  const strategy::Strategy& strategy = strategy::find_strategy_or_default(planning.strategy);
+  const strategy::Strategy& strategy = strategy_without_moves(planning.strategy);
   const Graph graph = read_graph(arguments.graph);
   if (!arguments.plans.empty()) make_folder(arguments.plans);
   Progress progress(arguments.quiet);

@@ -15,6 +15,7 @@
 #include "cli/planned_json.h"
 #include "cli/progress.h"
 #include "cli/slower_memory.h"
+#include "cli/strategy_choice.h"
 #include "cost/roofline.h"
 #include "graph/io.h"
 #include "plan/io.h"
@@ -127,7 +128,7 @@ planner::Planned imported(const Graph& graph, Bytes budget, const std::string& f
 const strategy::Strategy& strategy_for(const PlanArguments& arguments,
                                        const planner::PlanningOptions& planning) {
   if (!arguments.slower.is_given()) {
-    return strategy::find_strategy_or_default(planning.strategy);
+    return strategy_without_moves(planning.strategy);
   }
   static_cast<void>(offload::ways_of(planning.strategy));
   return strategy::default_strategy();

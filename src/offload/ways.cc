@@ -43,6 +43,11 @@ Ways ways_of(std::string_view strategy) {
                   strategy));
 }
 
+bool always_moves(std::string_view strategy) {
+  const auto* found = std::ranges::find(kNames, strategy, &NamedWays::strategy);
+  return found != kNames.end() && found->ways != Ways::both && found->ways != Ways::rerun;
+}
+
 std::string_view name(Ways ways) {
   return std::ranges::find(kNames, ways, &NamedWays::ways)->in_plan;
 }

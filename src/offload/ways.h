@@ -24,6 +24,8 @@ enum class Ways : std::uint8_t {
 /// "poet".
 /// Throws InputError for another strategy, as it does not know of slower memory.
 Ways ways_of(std::string_view strategy);
+/// Whether the strategy of that name is one of those that need slower memory.
+bool always_moves(std::string_view strategy);
 /// The name of the strategy, as in a plan.
 std::string_view name(Ways ways);
 

@@ -210,6 +210,33 @@ def test_every_strategy_answers(lowtide, graph):
     assert "overhead" in table and names[0] in table and names[1] in table
 
 
+def test_settings_of_a_strategy_are_compared(lowtide, graph):
+    asked = ["search", "segments:segments=2", "segments:segments=3",
+             "megatron:granularity=selective", "megatron:method=block:layers=2"]
+    rows = lowtide("compare", graph, "--budgets", "100%", "--time-limit", 2, "--strategies",
+                   ",".join(asked), "--json").json["rows"]
+    assert [row["strategy"] for row in rows] == asked
+    for row in rows[1:]:
+        name, *options = row["strategy"].split(":")
+        alone = lowtide("plan", graph, "--budget", "100%", "-s", name,
+                        *(part for option in options for part in ("-O", option)), "--json").json
+        assert (row["cost"], row["peak_bytes"]) == (alone["cost"], alone["peak_bytes"])
+        assert row["cost"] >= rows[0]["cost"]
+
+
+@pytest.mark.parametrize("strategies, words", [
+    ("segments:segments", ["NAME=VALUE"]), ("segments:segments=x", ["segments"]),
+    ("segments:layers=2", ["layers"]), (":segments=2", ["empty"]), ("serch", ["search"]),
+    ("poet", ["slower memory", "--bandwidth"]), ("offload", ["slower memory"])])
+def test_settings_that_are_none_are_refused_before_planning(lowtide, graph, strategies, words):
+    lowtide("compare", graph, "--budgets", "100%", "--strategies", strategies).fails(2, *words)
+
+
+def test_a_strategy_that_moves_values_needs_slower_memory(lowtide, graph):
+    for command in (("plan", graph, "--budget", "80%"), ("frontier", graph)):
+        lowtide(*command, "-s", "save-on-cpu").fails(2, "save-on-cpu", "slower memory")
+
+
 def test_a_comparison_says_of_which_plans_a_bound_is(lowtide, graph):
     """One for plans in the graph's order may be above what another order costs."""
     asked = ("compare", graph, "--budgets", "100%,80%", "--strategies", "search,checkmate",
