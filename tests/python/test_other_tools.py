@@ -6,6 +6,7 @@ import lowtide
 import pytest
 import torch
 import torch.distributed as dist
+from lowtide.pytorch.wrap import session_of
 from on_device import seeded
 from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
@@ -65,12 +66,12 @@ class Blocks(nn.Module):
         return self.head(self.body(x))
 
 
-def with_adapters(model):
+def with_adapters(model, **options):
     peft = pytest.importorskip("peft")
     torch.manual_seed(1)
     return peft.get_peft_model(model, peft.LoraConfig(
         r=4, lora_alpha=8, lora_dropout=0.1, target_modules=["0", "4", "6"],
-        modules_to_save=["head"]))
+        modules_to_save=["head"], **options))
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
@@ -83,6 +84,13 @@ def test_adapters_of_peft(when):
         model = with_adapters(planned)
     assert same(trained(model), plain)
     assert is_planned(planned)
+
+
+def test_adapters_that_read_the_weight_itself_break_no_graph():
+    """Those of DoRA, of which PEFT asks whether it is quantized."""
+    model = wrapped(with_adapters(Blocks(), use_dora=True), rows())
+    assert same(trained(model), trained(with_adapters(Blocks(), use_dora=True)))
+    assert len(session_of(model).regions) == 1
 
 
 def test_an_adapter_that_is_disabled_or_merged():

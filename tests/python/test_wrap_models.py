@@ -386,3 +386,17 @@ def test_one_hot_of_a_class_that_is_too_large_is_an_error():
     wrapped = lowtide.wrap(Given(), (x, torch.tensor([0, 1, 2, 0])))
     with pytest.raises(lowtide.Error, match="out of bounds|must be smaller"):
         wrapped(x, torch.tensor([0, 1, 2, 3]))
+
+
+def test_an_op_of_two_numbers_is_traced():
+    """Which gives a tensor of no dimension: Longformer of transformers counts its chunks so."""
+    class Chunks(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear = nn.Linear(20, 20)
+
+        def forward(self, x):
+            return self.linear(x) * torch.div(x.shape[0], 3, rounding_mode="trunc")
+
+    wrapped = lowtide.wrap(built(Chunks), ROWS(), time_limit=0.3)
+    assert same(train(wrapped, ROWS), train(built(Chunks), ROWS))

@@ -171,3 +171,55 @@ def test_calls_without_gradients_within_a_step_count():
     assert unlimited.outside >= 2 * scores
     budget = unlimited.measured_peak - scores  # as if the teacher had half of what it takes
     assert measured(budget).measured_peak <= budget
+
+
+class Student(nn.Module):
+    """Its loss against what a teacher gives."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.Sequential(*[layer for _ in range(6) for layer in (
+            nn.Linear(WIDTH, WIDTH), nn.GELU())])
+
+    def forward(self, x, target):
+        return F.mse_loss(self.layers(x), target)
+
+
+def distilled(budget, width, optimizer, count=4):
+    """Parameters after some steps, each of which asks a teacher first; the memory after each."""
+    student, x = built(Student), inputs()
+    torch.manual_seed(1)
+    teacher = nn.Sequential(nn.Linear(WIDTH, width), nn.GELU(), nn.Linear(width, WIDTH))
+    trained_by = optimizer(student.parameters())
+    if budget is not None:
+        student = lowtide.wrap(student, (x, x), budget, optimizer=trained_by, time_limit=0.3)
+    memories = []
+    for _ in range(count):
+        with torch.no_grad():
+            target = teacher(x)
+        student(x, target).backward()
+        trained_by.step()
+        trained_by.zero_grad()
+        memories.append(getattr(student, "memory", None))
+    return list(student.parameters()), memories
+
+
+@pytest.mark.parametrize("optimizer", [torch.optim.AdamW, torch.optim.SGD])
+def test_what_runs_between_two_steps_has_room_from_the_third_step_on(optimizer):
+    """The plan gives back a part of its block for it, as it does for the optimizer's step."""
+    hidden = 2 * ROWS * 4 * WIDTH * torch.float32.itemsize
+    gradients = sum(p.nbytes for p in Student().parameters())
+    whole = lowtide.wrap(Student(), (inputs(), inputs()), "100%", optimizer=optimizer).memory
+    budget = whole.existing + gradients + hidden + hidden // 4
+    assert budget < whole.planned_peak + hidden
+    got, (_, before, *later) = distilled(budget, 4 * WIDTH, optimizer, 5)
+    assert before.measured_peak > budget
+    assert all(memory.measured_peak <= budget for memory in later[1:])
+    expected, _ = distilled(None, 4 * WIDTH, optimizer, 5)
+    assert all(map(torch.equal, got, expected))
+
+
+def test_a_budget_without_room_for_what_runs_between_two_steps_says_so_once():
+    with pytest.warns(UserWarning, match="other code between two steps.*beyond the budget") as said:
+        distilled("70%", 40 * WIDTH, torch.optim.SGD, 5)
+    assert len(said) == 1

@@ -28,6 +28,7 @@ from .common.plannable import require_plannable
 from .common.precision import in_precision
 from .common.prepared import Prepared
 from .dynamo.compile import compile_graph
+from .dynamo.peft_weights import substitute_weights
 from .dynamo.sizes_of_calls import SizesOfCalls
 from .dynamo.surroundings import TracePerSurroundings
 from .dynamo.trace import is_traced_here, traced
@@ -300,6 +301,7 @@ def _runner(model: torch.nn.Module, settings: Settings, ranges: SizeRanges | Non
     unplanned = Unplanned(model, session)
 
     def run_traced(arguments: Sequence, named: Mapping):
+        substitute_weights()
         with known_masks(model.forward, arguments, named):
             return planned(*arguments, **named)
 

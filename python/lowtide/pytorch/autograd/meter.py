@@ -23,6 +23,9 @@ class Meter:
         self.outside_bytes = 0
         #: By how much the step took more than its plans count.
         self.unforeseen_bytes = 0
+        #: What the last step that ended took when its passes were over: beside blocks and what
+        #: lasts, and with all that was there.
+        self.between_bytes = self.between_peak_bytes = 0
         self._regions, self._existing, self._device = regions, existing, "cpu"
         self._state = state
         #: At the last backward pass of a step that goes on, as other passes wait.
@@ -35,6 +38,8 @@ class Meter:
         self._planned_before = 0
         self._outside = self._until_backward = 0
         self._is_read = False
+        #: What was taken when the last backward pass was read; some of it belongs to that pass.
+        self._read_at = 0
         #: What existed before the step that ended last; peaks are given with what existed then.
         self._existed = self._after_backward = self._peak_before = 0
 
@@ -83,6 +88,7 @@ class Meter:
             foreseen = max(self._planned_bytes(), self._planned_before, self._held_before)
             self.unforeseen_bytes = max(self.unforeseen_bytes, peak - self._before - foreseen)
             self._reset_peaks()
+            self._read_at = _runtime.taken_bytes(self._device)
 
     def _state_made(self) -> int:
         """What the optimizer has made of its state between backward passes of one step."""
@@ -96,6 +102,7 @@ class Meter:
         if self._is_open:
             self._reset_peaks()
             self._until_backward = self._after_backward = self.unforeseen_bytes = 0
+            self.between_bytes = self.between_peak_bytes = 0
             self._is_read, self._peak_before = False, 0
 
     def leave(self) -> None:
@@ -109,7 +116,11 @@ class Meter:
         if self._is_open and not self._is_capturing:
             peak = _runtime.taken_peak_bytes(self._device)
             self._existed = self._existing()
+            self.between_bytes = self.between_peak_bytes = 0
             self._after_backward = self._existed + peak - self._made_bytes() - self._before
+            if self._is_read and peak > self._read_at:
+                self.between_peak_bytes = self._after_backward
+                self.between_bytes = self._after_backward - self._existed - self._held_bytes()
             self._is_open = False
 
     @property

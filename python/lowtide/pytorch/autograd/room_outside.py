@@ -8,6 +8,7 @@ from ... import InfeasibleError, format_bytes
 from ..budget.account import BudgetAccount
 from ..budget.memory import outside_room
 from ..common.notices import warn
+from .meter import Meter
 from .region import Region
 from .step_plans import StepPlans
 
@@ -52,7 +53,21 @@ class RoomOutside:
                  f"exceed it. Put the loss into the module, so that it is planned, or allow more. "
                  f"{reason}")
 
+    def leave_between(self, meter: Meter) -> None:
+        """A step begins. Where the one before exceeded the budget when its passes were over, plans
+        leave what was taken then from now on, as far as they can: code between two steps, such as
+        the forward pass of a teacher, runs beside the block of a step."""
+        total, seen = self._account.budget_bytes, outside_room(meter.between_bytes, 32)
+        if (not self.step_is_typical or total is None or meter.between_peak_bytes <= total
+                or seen <= self._account.between_bytes):
+            return
+        self._account.between_bytes = seen
+        self._leave_afterwards()
+
     def _reserve(self, outside_bytes: int) -> None:
         self._account.reserve_outside(outside_bytes)
+        self._leave_afterwards()
+
+    def _leave_afterwards(self) -> None:
         for region in self._regions:
             region.leave_afterwards(self._account.afterwards)

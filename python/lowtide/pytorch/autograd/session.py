@@ -338,6 +338,8 @@ class Session:
         unforeseen = self._clear_gradients(region)
         if not self._values.are_chosen_for(self._steps.of(region)):
             self._step_plans.choose_what_moves(region)
+        if self.settings.group is None:  # ranks have one plan, and see unlike numbers of bytes
+            self._room_outside.leave_between(self._meter)
         self._room_outside.leave(region, self._steps.of(region), unforeseen)
         self._admission.discarded_passes = False
         step = self._steps.of(region)

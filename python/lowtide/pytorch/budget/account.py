@@ -32,16 +32,18 @@ class Afterwards:
     """What a step takes when its passes are over, while gradients are still there. ``step_bytes``:
     for a while, in the optimizer's own step. ``batches_ahead``: that are there before. ``free``:
     what the budget leaves to other code; of that little is there then, such as the loss.
+    ``seen_bytes``: that all of it was seen to take more than is free, where that was too much.
     """
 
     step_bytes: int = 0
     batches_ahead: int = 0
     free: int = 0
+    seen_bytes: int = 0
 
     def bytes_beside_gradients(self, batch_bytes: int) -> int:
         """What no other room is left for. A loop makes the next batch before it drops this one."""
         next_batch = 0 if self.batches_ahead else batch_bytes
-        return max(0, max(self.step_bytes, next_batch) - self.free)
+        return max(0, max(self.step_bytes, next_batch) - self.free, self.seen_bytes)
 
 
 class GraphBytes(Protocol):
@@ -99,6 +101,8 @@ class BudgetAccount(Generic[Region]):
         self.budget: Budget = settings.budget
         self.held_bytes = 0
         self.outside_bytes = 0
+        #: That steps were seen to take when their passes were over, where the budget was exceeded.
+        self.between_bytes = 0
         #: Of copies to slower memory, where something moves.
         self.buffer_bytes = 0
         self._may_move = False
@@ -258,9 +262,10 @@ class BudgetAccount(Generic[Region]):
     @property
     def afterwards(self) -> Afterwards:
         """What follows a pass. Nothing of the optimizer where parameters are updated before."""
-        free = max(0, self._outside(self.budget_bytes or 0) - _LOSS_BYTES)
+        outside = self._outside(self.budget_bytes or 0)
         return Afterwards(0 if self._settings.fused_update else self._all_step_bytes,
-                          self._settings.batches_ahead, free)
+                          self._settings.batches_ahead, max(0, outside - _LOSS_BYTES),
+                          max(0, self.between_bytes - outside))
 
     @property
     def _all_step_bytes(self) -> int:

@@ -103,11 +103,12 @@ class Memory:
                 f"{moved}")
 
 
-def outside_room(outside_bytes: int) -> int:
+def outside_room(outside_bytes: int, parts: int = 4) -> int:
     """Bytes to leave where so many were taken: some more, as that differs a little from step to
-    step, and each change asks for other plans."""
+    step, and each change asks for other plans. By at most one of so many ``parts``, a power of two,
+    or 4 KiB."""
     taken = max(0, outside_bytes)
-    unit = max(4096, 1 << max(0, taken.bit_length() - 3))
+    unit = max(4096, 1 << max(0, taken.bit_length() - parts.bit_length()))
     return -(-taken // unit) * unit
 
 

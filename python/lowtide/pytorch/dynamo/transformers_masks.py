@@ -99,7 +99,7 @@ def _replacements() -> list[tuple[str, Callable, Callable]]:
     wrappers = {"find_packed_sequence_indices": _packed, "_ignore_causal_mask_sdpa": _ignoring,
                 "_ignore_bidirectional_mask_sdpa": _ignoring,
                 "is_torchdynamo_exporting": _exporting, "is_tracing": _tracing}
-    return [(name, getattr(masks, name), wrap(_copy(getattr(masks, name))))
+    return [(name, getattr(masks, name), wrap(copied(getattr(masks, name))))
             for name, wrap in wrappers.items() if hasattr(masks, name)]  # of a version that has it
 
 
@@ -151,7 +151,7 @@ def _tracing(plain: Callable) -> Callable:
     return is_tracing
 
 
-def _copy(function: Callable) -> Callable:
+def copied(function: Callable) -> Callable:
     """The same code as another function, which is not substituted."""
     copied = types.FunctionType(function.__code__, function.__globals__, function.__name__,
                                 function.__defaults__, function.__closure__)

@@ -25,9 +25,9 @@ from .planning import (
 )
 
 _NO_ROOM_AFTERWARDS = (
-    "lowtide: within this budget, no plan was found that also leaves the optimizer's own step what "
-    "it takes beside the gradients, or the next batch its room: up to {} beyond the budget, while "
-    "optimizer.step() runs or the next batch is made.")
+    "lowtide: within this budget, no plan was found that also leaves room for what follows the "
+    "backward pass, which is the optimizer's own step, the next batch, or other code between two "
+    "steps, such as the forward pass of a teacher: up to {} beyond the budget meanwhile.")
 
 #: Of the bytes that are taken after a step, where no plan leaves all of them; the first that a plan
 #: leaves counts. Shares of a small part of the budget are not worth a search each.
