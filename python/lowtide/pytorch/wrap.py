@@ -294,8 +294,12 @@ def _runner(model: torch.nn.Module, settings: Settings, ranges: SizeRanges | Non
             # Not by ``forward``, a function whose traces all wrapped modules would share.
             return model.forward(*arguments, **named)
 
-        return traced(run, lambda graph, inputs: compile_graph(graph, inputs, session, ranges,
-                                                               placed), name=session.name)
+        def compiled(graph, inputs):
+            if graph_breaks() != session.breaks_before_call:
+                session.note_pieces()
+            return compile_graph(graph, inputs, session, ranges, placed)
+
+        return traced(run, compiled, name=session.name)
 
     planned = TracePerSurroundings(trace)
     unplanned = Unplanned(model, session)
@@ -317,6 +321,7 @@ def _runner(model: torch.nn.Module, settings: Settings, ranges: SizeRanges | Non
             return unplanned.run("it was called within a transform of torch.func, such as grad or "
                                  "vmap, and plans are for loss.backward()", arguments, named)
         runs, breaks = session.runs, graph_breaks()
+        session.breaks_before_call = breaks
         try:
             with of_call(arguments, named), in_forward():
                 result = run_traced(arguments, named)

@@ -59,6 +59,8 @@ class Session:
         self.preparing = False
         #: Of torch.compile, which this session serves; None for a wrapped module.
         self.options: Mapping | None = None
+        #: How often Dynamo had given something up, by its reason, before the call that runs.
+        self.breaks_before_call: Mapping[str, int] = {}
         #: How often a captured graph was called; each call of the model should come to one.
         self.runs = 0
         #: Why a call ran without a plan, when one did; "" otherwise.
@@ -161,6 +163,10 @@ class Session:
         self._notices.warn_once(
             "no slices", f"lowtide: nothing in {name} runs in slices, as no op in it treats the "
                          f"rows of the first or second dimension of its inputs apart")
+
+    def note_pieces(self) -> None:
+        """Dynamo breaks the model into several graphs."""
+        self._step_plans.is_in_pieces = True
 
     def next_name(self) -> str:
         """What the next captured graph is called: the first has the model's own name."""

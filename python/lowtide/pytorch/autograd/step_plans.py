@@ -33,6 +33,9 @@ class StepPlans:
         self._settings, self._account, self._steps = settings, account, steps
         self._values, self._notices, self._state = values, notices, state
         self.has_run = self.has_trained = False
+        #: Whether Dynamo breaks the model into several graphs, of which the first run is to show
+        #: the others.
+        self.is_in_pieces = False
         #: Whether plans are only compared: then one that does not fit is an error.
         self.are_compared = False
         #: Whether graphs are chosen for another budget: then a search is made for each.
@@ -136,12 +139,21 @@ class StepPlans:
         fits is not set by itself."""
         chosen = self._settings.when_infeasible
         waits = self.has_trained and not self._are_chosen_again
-        return chosen == "warn" or (chosen is None and waits)
+        return chosen == "warn" or (chosen is None and waits) or self._share_is_of_a_part
+
+    @property
+    def _share_is_of_a_part(self) -> bool:
+        """Whether the budget is a share of a step of which only some graphs are known. That these
+        do not fit says nothing then: they run by the plans that need the least."""
+        is_share = self._account.budget.share is not None
+        return is_share and self.is_in_pieces and not self.has_trained
 
     def smallest(self, region: Region, error: InfeasibleError) -> Plan:
         """What runs where nothing fits. Raises InfeasibleError where the settings want that."""
         if self.are_compared or not self.may_exceed:
             raise self.explained(region, error) from None  # a name for it would keep this frame
+        if self._share_is_of_a_part:
+            return region.plans.smallest()
         reason, limit = self.explained(region, error), self._account.budget_bytes
         fits_alone = limit is not None and reason.smallest_budget <= limit
         exceeding = (f"has no plan within what is free of the budget of {self._account.budget}, so "
