@@ -121,6 +121,17 @@ def test_all_moves_go_to_one_place_which_is_said(tmp_path):
     assert "one place" not in found.notes["zero_optimization.offload_param"]
 
 
+def test_on_a_device_the_hosts_memory_and_a_folder_are_two_places(tmp_path, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    found = lowtide.from_deepspeed({"zero_optimization": {
+        "stage": 3, "offload_optimizer": {"device": "cpu"},
+        "offload_param": {"device": "nvme", "nvme_path": str(tmp_path)}}})
+    assert found.allowed.offload == lowtide.Offload("host", disk=str(tmp_path),
+                                                    optimizer_state=True, parameters=True)
+    for key in ("offload_optimizer", "offload_param"):
+        assert f"the host's memory and '{tmp_path}'" in found.notes[f"zero_optimization.{key}"]
+
+
 @pytest.mark.parametrize("stage, name, note", [
     (0, "offload_optimizer", "from stage 1 on"), (1, "offload_optimizer", ""),
     (2, "offload_param", "from stage 3 on"), (3, "offload_param", ""),

@@ -111,7 +111,7 @@ class _KeyReader:
         self._divide_batch()
         allowed = Allowed(
             precisions=enabled or self._values("precisions", "auto"),
-            ways=self._values("ways", True, "auto"), offload=self._offload_to_one_place(),
+            ways=self._values("ways", True, "auto"), offload=self._offload_to_places(),
             shardings=self._values("shardings", True, "auto") or ("none",))
         return Adopted(allowed, self._notes, tuple(self._places), tuple(self._statements))
 
@@ -137,16 +137,25 @@ class _KeyReader:
             self._notes["train_micro_batch_size_per_gpu"] = (
                 f"micro-batches are tried: train_batch_size is {whole // micro} times as much")
 
-    def _offload_to_one_place(self) -> Offload | None:
-        """Folders that are named go before others, and the last of them before the first."""
+    def _offload_to_places(self) -> Offload | None:
+        """A folder that is named, the last of several; beside it the host's memory, where that is
+        asked for and the device has its own."""
         if not self._places:
             return None
-        named = [place for place in self._places.values() if place != _place()]
-        to = named[-1] if named else _place()
+        places = list(self._places.values())
+        named = [place for place in places if place != _place()]
+        if not named:
+            return Offload(_place(), **self._offload)
+        folder, has_two = named[-1], HOST in places
         for key, place in self._places.items():
-            if place != to:
-                self._notes[key] += f"; all that moves goes to one place, {to!r}"
-        return Offload(to, **self._offload)
+            if has_two:
+                self._notes[key] += (f"; the plan divides what moves between the host's memory and "
+                                     f"{folder!r}")
+            elif place != folder:
+                self._notes[key] += f"; all that moves goes to one place, {folder!r}"
+        if has_two:
+            return Offload(HOST, disk=folder, **self._offload)
+        return Offload(folder, **self._offload)
 
     def _precision(self, key: str, value: object) -> None:
         name = "fp16" if key == "fp16" else "bf16"
