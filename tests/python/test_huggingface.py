@@ -164,7 +164,7 @@ def test_the_trainers_compilation_has_no_effect_and_a_warning_says_so(huggingfac
     assert losses(log) == losses(eager)
 
 
-@pytest.mark.cpu_only("a folder is for values of the CPU")
+@pytest.mark.cpu_only("budgets that count buffers for copies, as on the CPU")
 def test_the_state_of_the_trainers_optimizer_moves(huggingface, tmp_path):
     plain, _ = train(gpt2("eager"), tmp_path, max_grad_norm=0.5, warmup_steps=2)
     found = []

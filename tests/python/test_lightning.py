@@ -82,7 +82,7 @@ def test_the_trainer_trains_to_the_same_bits(integration, validated, tmp_path):
     assert "forward" not in model.net.__dict__
 
 
-@pytest.mark.cpu_only("a folder is for values of the CPU")
+@pytest.mark.cpu_only("budgets that count buffers for copies, as on the CPU")
 def test_the_state_of_the_optimizer_moves(integration, tmp_path):
     plain, _ = fit(classifier(), tmp_path)
     found = []

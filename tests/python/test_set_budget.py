@@ -185,7 +185,7 @@ class Watched(torch.optim.Adam):
         return found
 
 
-@pytest.mark.cpu_only("a folder is for values of the CPU")
+@pytest.mark.cpu_only("budgets that count buffers for copies, as on the CPU")
 def test_another_thread_may_set_it_while_the_optimizer_steps(tmp_path):
     def make():
         return nn.Sequential(*(layer for _ in range(4)

@@ -11,7 +11,7 @@ from test_wrap_offload import PLAIN, Broken, drawn, inputs
 from wrap_cases import built, same, train
 
 pytestmark = [pytest.mark.usefixtures("own_cache", "one_thread"),
-              pytest.mark.cpu_only("a folder is for values of the CPU")]
+              pytest.mark.cpu_only("budgets that count buffers for copies, as on the CPU")]
 
 BUFFERS = 8 << 20
 

@@ -13,12 +13,12 @@ import threading
 import lowtide
 import pytest
 import torch
+from on_device import DEVICE
 from torch import nn
 from torch.nn import functional as F
 from wrap_cases import InThreeGraphs, built, loss_of, same, train
 
-pytestmark = [pytest.mark.usefixtures("own_cache", "one_thread"),
-              pytest.mark.cpu_only("a folder is for values of the CPU")]
+pytestmark = pytest.mark.usefixtures("own_cache", "one_thread")
 
 WIDTH = 128
 #: Of one activation: the buffers of copies take 8 MiB, and values more.
@@ -72,7 +72,8 @@ def PLAIN():  # noqa: N802
     return Stack(6 * ["linear", "relu", "dropout"])
 
 
-X = torch.randn(ROWS, WIDTH, device="cpu", generator=torch.Generator("cpu").manual_seed(5))
+X = torch.randn(ROWS, WIDTH, device="cpu",
+                generator=torch.Generator("cpu").manual_seed(5)).to(DEVICE)
 
 
 def inputs():
@@ -127,7 +128,7 @@ def test_nothing_moves_where_all_fits(tmp_path):
     assert same(train(model, inputs), train(built(PLAIN), inputs))
     assert model.memory.moved.bytes_out == 0
     assert "runs again" in lowtide.explain(model)
-    buffers_and_a_page = (8 << 20) + 4096
+    buffers_and_a_page = (8 << 20) + 4096 if DEVICE == "cpu" else 0
     assert moving.memory.existing - model.memory.existing == buffers_and_a_page
 
 
@@ -153,7 +154,7 @@ def test_gradients_are_accumulated_over_passes_and_sizes(passes_at_once, tmp_pat
     model = wrapped(PLAIN, tmp_path, "150MiB")
     assert same(accumulated(model, passes_at_once), accumulated(built(PLAIN), passes_at_once))
     if passes_at_once == 1:
-        small = wrapped(PLAIN, tmp_path, "60%")
+        small = wrapped(PLAIN, tmp_path, "60%", strategy="offload")
         assert same(accumulated(small, 1), accumulated(built(PLAIN), 1))
         loss_of(small(X)).backward()
         assert small.memory.moved.bytes_out > 0
@@ -192,7 +193,8 @@ def test_the_smallest_budget_that_an_error_names_is_enough(tmp_path):
 
 
 @pytest.mark.parametrize("options, why", [
-    ({"offload": "host"}, "name a folder"),
+    pytest.param({"offload": "host"}, "name a folder",
+                 marks=pytest.mark.cpu_only("a device has other memory than the host's")),
     ({"offload": "/no/such/folder"}, "/no/such/folder.*No such file.*choose a folder"),
     ({"offload": __file__}, "Not a directory"),
     ({"offload": 5}, "\"host\" or to a folder, not to 5"),

@@ -17,7 +17,7 @@ from torch import nn
 from wrap_cases import built, loss_of, same, train
 
 pytestmark = pytest.mark.usefixtures("own_cache", "one_thread")
-on_cpu = pytest.mark.cpu_only("a folder is for values of the CPU")
+on_cpu = pytest.mark.cpu_only("budgets that count buffers for copies, as on the CPU")
 
 ROWS, WIDTH = 1024, 2048
 MIB = 1 << 20

@@ -265,7 +265,6 @@ def test_a_model_without_parameters_takes_it():
     assert torch.equal(wrapped(x), UnderAutocast(Products())(x))
 
 
-@pytest.mark.cpu_only("a folder is for values of the CPU")
 def test_values_move_with_it(tmp_path):
     def make():
         return Deep(width=128, layers=6)

@@ -202,7 +202,7 @@ def test_a_budget_below_the_parameters():
         lowtide.wrap(model, torch.randn(2, 64), budget="20 KB")
 
 
-@pytest.mark.cpu_only("a folder is for values of the CPU")
+@pytest.mark.cpu_only("budgets that count buffers for copies, as on the CPU")
 @pytest.mark.parametrize("budget", ["500KiB", "1MiB"])
 def test_a_budget_below_the_buffers_for_copies_names_them(tmp_path, budget):
     model = nn.Sequential(*[nn.Linear(128, 128) for _ in range(6)])
