@@ -7,11 +7,13 @@
 #include <cmath>
 #include <limits>
 #include <optional>
+#include <sstream>
+#include <utility>
 
 #include "base/error.h"
-#include "cli/strategy_choice.h"
 #include "cost/device_rates.h"
 #include "models/micro_batches.h"
+#include "offload/ways.h"
 
 namespace lowtide::cli {
 namespace {
@@ -73,6 +75,18 @@ void add_stored_type(CLI::App& app, Edits<models::StepRecipe>& edits, const std:
                         })
       ->type_name("TYPE")
       ->group("Optimizer");
+}
+
+/// "segments=8"
+void add_strategy_option(planner::PlanningOptions& planning, const std::string& text) {
+  const std::size_t equals = text.find('=');
+  if (equals == std::string::npos || equals + 1 == text.size()) {
+    throw InputError(
+        fmt::format("the option {} of a strategy is not of the form NAME=VALUE; `lowtide "
+                    "strategies` lists the options of each strategy.",
+                    text));
+  }
+  planning.strategy_options.insert_or_assign(text.substr(0, equals), text.substr(equals + 1));
 }
 
 }  // namespace
@@ -235,6 +249,29 @@ void add_help(CLI::App& app, const std::string& explanation, const std::string& 
                   "input;\n3 nothing fits: no plan the budget, no layout the capacity; 4 stopped "
                   "by Ctrl-C, with\nwhat was reached.",
                   explanation, examples));
+}
+
+const strategy::Strategy& strategy_without_moves(const std::string& name) {
+  if (!offload::always_moves(name)) return strategy::find_strategy_or_default(name);
+  throw InputError(fmt::format(
+      "the strategy {} moves values to slower memory, and none is given; `lowtide plan` "
+      "takes its --bandwidth, and `lowtide train` a --disk.",
+      name));
+}
+
+StrategyChoice strategy_choice(const std::string& text) {
+  std::istringstream parts(text);
+  std::string name;
+  std::getline(parts, name, ':');
+  if (name.empty()) {
+    throw InputError(fmt::format(
+        "the name of a strategy in \"{}\" is empty; write it before its options.", text));
+  }
+  planner::PlanningOptions planning;
+  for (std::string option; std::getline(parts, option, ':');) add_strategy_option(planning, option);
+  const strategy::Strategy& strategy = strategy_without_moves(name);
+  static_cast<void>(strategy::complete_options(strategy, planning.strategy_options));
+  return {text, &strategy, std::move(planning.strategy_options)};
 }
 
 }  // namespace lowtide::cli

@@ -10,6 +10,7 @@
 #include "base/bytes.h"
 #include "models/step_recipe.h"
 #include "planner/planning_options.h"
+#include "strategy/strategy.h"
 
 namespace lowtide::cli {
 
@@ -68,5 +69,20 @@ void add_json_flag(CLI::App& app, bool& json);
 
 /// The end of --help: how the command works, examples, exit codes.
 void add_help(CLI::App& app, const std::string& explanation, const std::string& examples);
+
+/// The strategy of that name that plans without slower memory; the default one for an empty name.
+/// Throws InputError that says so for one that moves values.
+const strategy::Strategy& strategy_without_moves(const std::string& name);
+
+/// A strategy with options of it.
+struct StrategyChoice {
+  std::string text;  ///< as typed
+  const strategy::Strategy* strategy = nullptr;
+  strategy::GivenOptions options = {};
+};
+
+/// Of "megatron:granularity=selective:layers=2". Throws InputError for options that the strategy
+/// does not have, too.
+StrategyChoice strategy_choice(const std::string& text);
 
 }  // namespace lowtide::cli

@@ -15,7 +15,6 @@
 #include "cli/output.h"
 #include "cli/planned_json.h"
 #include "cli/progress.h"
-#include "cli/strategy_choice.h"
 #include "graph/io.h"
 #include "plan/replay.h"
 #include "planner/planner.h"

@@ -15,7 +15,6 @@
 #include "cli/planned_json.h"
 #include "cli/progress.h"
 #include "cli/slower_memory.h"
-#include "cli/strategy_choice.h"
 #include "cost/roofline.h"
 #include "graph/io.h"
 #include "plan/io.h"

@@ -110,7 +110,7 @@ def test_within_a_budget_both_ranks_have_one_ranking_and_keep_it(ranks, peaks):
 def test_a_stage_of_deepspeed_is_a_sharding(ranks, peaks):
     configuration = {"zero_optimization": {"stage": 3, "offload_optimizer": {"device": "cpu"}}}
     (ranking, text, *_), other = ranks.run(tuned, 2 * peaks["none"],
-                                           {"deepspeed": configuration})
+                                           {"deepspeed": configuration, "ways": ()})
     assert ranking == other[0]
     assert [combination.sharding for combination, *_ in ranking] == ["full"]
     assert "zero_optimization.stage: sharding=\"full\" with a mesh" in text
