@@ -85,10 +85,11 @@ class LossBehindABreak(nn.Module):
         return nn.functional.cross_entropy(logits.float(), y), logits
 
 
-def trained_within(budget):
+def trained_within(budget, **options):
     """The wrapped model after two steps."""
     inputs = torch.randn(128, 32), torch.randint(64, (128,))
-    model = lowtide.wrap(LossBehindABreak(), inputs, budget, optimizer="sgd", time_limit=0.3)
+    model = lowtide.wrap(LossBehindABreak(), inputs, budget, optimizer="sgd", time_limit=0.3,
+                         **options)
     for _ in range(2):
         model.zero_grad()
         model(*inputs)[0].backward()
@@ -101,11 +102,12 @@ def test_what_keeps_everything_suffices_for_each_graph(budget):
     assert memory.measured_peak <= memory.planned_peak <= memory.budget
 
 
-def test_the_smallest_budget_of_all_graphs_is_named_and_does():
-    """An error that comes when the first graph is planned cannot know of the second."""
-    named = "40%"
-    for _ in range(2):
+@pytest.mark.parametrize("named, errors", [("40%", 1), ("20KiB", 2)])
+def test_the_smallest_budget_of_all_graphs_is_named_and_does(named, errors):
+    """An error that comes when the first graph is planned cannot know of the second. Of a share,
+    which is one of all graphs, it comes when both are known."""
+    for _ in range(errors):
         with pytest.raises(lowtide.InfeasibleError) as error:
-            trained_within(named)
+            trained_within(named, when_infeasible="error")
         named = error.value.smallest_budget
     assert trained_within(named).memory.measured_peak <= named
