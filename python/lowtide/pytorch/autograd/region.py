@@ -164,7 +164,8 @@ class Region:
                           self._slower if self._may_move else None,
                           self._may_move is MayMove.PARAMETERS)
             after_bytes = self._after_bytes(known)
-            plans = (SectionedGraphPlans(known, self._settings, self._relatives, after_bytes)
+            plans = (SectionedGraphPlans(known, self._settings, self._relatives, after_bytes,
+                                         self._seen_bytes(known))
                      if self._leads
                      else self._sizes.plans(known, self._settings, dropped, after_bytes))
             self._known[state] = known, plans
@@ -179,6 +180,11 @@ class Region:
         """Of the block, what plans are to leave to what follows. A block that recordings use stays
         whole, and the room is beside it."""
         return 0 if self._settings.cuda_graph else self._room_afterwards(known)
+
+    def _seen_bytes(self, known: PricedGraph) -> int:
+        """The same of what was seen to follow."""
+        seen = 0 if self._settings.cuda_graph else self._afterwards.seen_bytes
+        return max(0, seen - known.uncounted_bytes)
 
     def _room_afterwards(self, known: PricedGraph) -> int:
         """Results in the caller's memory and states of the generator are gone by then."""

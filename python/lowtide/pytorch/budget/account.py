@@ -43,7 +43,7 @@ class Afterwards:
     def bytes_beside_gradients(self, batch_bytes: int) -> int:
         """What no other room is left for. A loop makes the next batch before it drops this one."""
         next_batch = 0 if self.batches_ahead else batch_bytes
-        return max(0, max(self.step_bytes, next_batch) - self.free, self.seen_bytes)
+        return max(0, max(self.step_bytes, next_batch) - self.free)
 
 
 class GraphBytes(Protocol):

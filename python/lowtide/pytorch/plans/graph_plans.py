@@ -253,12 +253,14 @@ class GraphPlans:
 class SectionedGraphPlans(GraphPlans):
     """Those whose block may be given back in part after the backward pass, so that the budget has
     room for the ``after_bytes`` of what follows beside the gradients, or for the largest share of
-    them that a plan is found for."""
+    them that a plan is found for. ``seen_bytes``: that were once seen to follow; plans have room
+    for all of them or do without, as they may not come again."""
 
     def __init__(self, priced: PricedGraph, settings: Settings,
-                 relatives: Iterable[GraphPlans] = (), after_bytes: int = 0):
+                 relatives: Iterable[GraphPlans] = (), after_bytes: int = 0, seen_bytes: int = 0):
         super().__init__(priced, settings, relatives)
-        self._after_bytes, self._notices = after_bytes, Notices()
+        self._after_bytes, self._seen_bytes = after_bytes, max(after_bytes, seen_bytes)
+        self._notices = Notices()
         self._handed_out = handed_out_bytes(priced.graph)
         self._sectioned: dict[int, GraphPlans] = {}
         self._must_leave_all = bool(settings.layout is not None and after_bytes)
@@ -273,17 +275,29 @@ class SectionedGraphPlans(GraphPlans):
             return self._plans_leaving(self._after_bytes).within(budget_bytes, soon=soon)
         if leaving_all and self._handed_out + self._after_bytes > budget_bytes:
             raise InfeasibleError("the optimizer's step alone takes more beside the gradients")
+        plan = self._leaving_what_was_seen(budget_bytes, soon)
+        if plan is not None:
+            return plan
+        plan, left = self._leaving_most(budget_bytes, leaving_all, soon)
+        if left < self._seen_bytes and not silent:
+            self._warn_of(self._seen_bytes - left)
+        return plan
+
+    def _leaving_what_was_seen(self, budget_bytes: int, soon: bool) -> Plan | None:
+        fits = self._after_bytes < self._seen_bytes <= budget_bytes - self._handed_out
+        return self._leaving(self._seen_bytes, budget_bytes, soon) if fits else None
+
+    def _leaving_most(self, budget_bytes: int, leaving_all: bool, soon: bool) -> tuple[Plan, int]:
+        """The plan that leaves the most of what follows for sure, and how many bytes those are."""
         wanted = max(0, min(self._after_bytes, budget_bytes - self._handed_out))
         if not wanted:
-            return self._leaving_nothing(budget_bytes, soon)
-        plan, left = self._leaving(wanted, budget_bytes, soon), wanted
-        if plan is None and leaving_all:
+            return self._leaving_nothing(budget_bytes, soon), 0
+        plan = self._leaving(wanted, budget_bytes, soon)
+        if plan is not None:
+            return plan, wanted
+        if leaving_all:
             raise InfeasibleError("no plan leaves the optimizer's step what it takes")
-        if plan is None:
-            plan, left = self._leaving_less(wanted, budget_bytes, soon)
-        if left < self._after_bytes and not silent:
-            self._warn_of(self._after_bytes - left)
-        return plan
+        return self._leaving_less(wanted, budget_bytes, soon)
 
     def _leaving(self, after_bytes: int, budget_bytes: int, soon: bool) -> Plan | None:
         """The plan that leaves so many bytes; None where there is none."""
