@@ -25,6 +25,7 @@ from wrap_cases import (
     same,
     smallest,
     train,
+    trained_within_smallest_share,
 )
 
 pytestmark = pytest.mark.usefixtures("own_cache", "one_thread")
@@ -92,9 +93,8 @@ MODELS = {
 @pytest.mark.parametrize("case", MODELS)
 def test_training_within_a_budget_is_eager_training_under_autocast(case, precision):
     make, inputs_of = MODELS[case]
-    wrapped = smallest(built(make), inputs_of(), precision=precision, when_infeasible="error")
-    expected = train(UnderAutocast(built(make), precision), inputs_of)
-    assert same(train(wrapped, inputs_of), expected)
+    wrapped, got = trained_within_smallest_share(make, inputs_of, precision=precision)
+    assert same(got, train(UnderAutocast(built(make), precision), inputs_of))
     assert wrapped.memory.planned_peak <= wrapped.memory.budget
 
 

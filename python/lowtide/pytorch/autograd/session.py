@@ -341,6 +341,7 @@ class Session:
         for observer in self.observers:
             observer()
         self._begins_step = True
+        self._step_plans.knows_step = self._step_plans.has_trained
         unforeseen = self._clear_gradients(region)
         if not self._values.are_chosen_for(self._steps.of(region)):
             self._step_plans.choose_what_moves(region)

@@ -33,9 +33,9 @@ class StepPlans:
         self._settings, self._account, self._steps = settings, account, steps
         self._values, self._notices, self._state = values, notices, state
         self.has_run = self.has_trained = False
-        #: Whether Dynamo breaks the model into several graphs, of which the first run is to show
-        #: the others.
-        self.is_in_pieces = False
+        #: Whether Dynamo breaks the model into several graphs, of which the first step is to show
+        #: the others, and whether that is over.
+        self.is_in_pieces = self.knows_step = False
         #: Whether plans are only compared: then one that does not fit is an error.
         self.are_compared = False
         #: Whether graphs are chosen for another budget: then a search is made for each.
@@ -146,7 +146,7 @@ class StepPlans:
         """Whether the budget is a share of a step of which only some graphs are known. That these
         do not fit says nothing then: they run by the plans that need the least."""
         is_share = self._account.budget.share is not None
-        return is_share and self.is_in_pieces and not self.has_trained
+        return is_share and self.is_in_pieces and not self.knows_step
 
     def smallest(self, region: Region, error: InfeasibleError) -> Plan:
         """What runs where nothing fits. Raises InfeasibleError where the settings want that."""
