@@ -110,7 +110,9 @@ def test_a_budget_may_change_between_any_two_passes(case, seed):
     wrapped.zero_grad()
     with pytest.raises(lowtide.InfeasibleError) as error:
         wrapped.budget = 1
-    least, most = int(1.02 * error.value.smallest_budget), 2 * wrapped.budget
+    # Searches take a part of a second here, and what other code takes differs from step to step: so
+    # the smallest budget of a later step may be larger.
+    least, most = int(1.25 * error.value.smallest_budget), 2 * wrapped.budget
     wrapped.budget = most
     wrapped.load_state_dict(built(make).state_dict())
     counted = Counted(wrapped, sum(v.nbytes for v in wrapped.state_dict().values()))
