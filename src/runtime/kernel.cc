@@ -180,6 +180,9 @@ void Kernel::run(std::span<const at::Tensor* const> inputs, bool withhold_mutate
   } catch (const Error& error) {
     impl.stack.clear();
     throw Error(fmt::format("{}: {}", impl.label(), error.what()));
+  } catch (const c10::OutOfMemoryError&) {  // programs catch it by its class
+    impl.stack.clear();
+    throw;
   } catch (const c10::Error& error) {
     impl.stack.clear();
     throw Error(fmt::format("{} failed: {}", impl.label(), error.what_without_backtrace()));
