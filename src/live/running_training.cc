@@ -8,12 +8,12 @@ constexpr std::size_t kRecent = 50;
 
 }  // namespace
 
-void RunningTraining::note(const Planned& planned) {
+void RunningTraining::note(const PlanFigures& planned) {
   const std::lock_guard lock(mutex_);
   planned_ = planned;
 }
 
-void RunningTraining::note(const Step& step) {
+void RunningTraining::note(const StepFigures& step) {
   const double now = seconds();
   const std::lock_guard lock(mutex_);
   last_ = step;

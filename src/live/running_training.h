@@ -12,7 +12,7 @@
 namespace lowtide::live {
 
 /// What is known of a training before its first step.
-struct Planned {
+struct PlanFigures {
   std::string name;        ///< of the model
   Bytes budget_bytes = 0;  ///< 0: no limit
   Bytes peak_bytes = 0;    ///< of a step
@@ -21,7 +21,7 @@ struct Planned {
 };
 
 /// What is known after a step.
-struct Step {
+struct StepFigures {
   std::int64_t done = 0;   ///< steps of the whole training
   std::int64_t whole = 0;  ///< that it is to have
   double loss = 0;
@@ -32,8 +32,8 @@ struct Step {
 /// A training that runs: written by its thread, read by that of the page.
 class RunningTraining {
  public:
-  void note(const Planned& planned);
-  void note(const Step& step);
+  void note(const PlanFigures& planned);
+  void note(const StepFigures& step);
   /// The text of a JSON document, as the page reads it.
   std::string document() const;
 
@@ -46,8 +46,8 @@ class RunningTraining {
 
   const Clock::time_point began_ = Clock::now();
   mutable std::mutex mutex_;  // of all that follows
-  Planned planned_;
-  Step last_;
+  PlanFigures planned_;
+  StepFigures last_;
   std::deque<double> recent_;  ///< when the last steps were over
   Curve planned_peak_{Curve::Merge::highest}, peak_{Curve::Merge::highest};
   Curve loss_{Curve::Merge::mean};
