@@ -98,13 +98,14 @@ class RankProcesses:
 
 
 def values_of_ranks(folder, program, size, *arguments):
-    """What the program returned on each rank; fails with the trace of a rank that raised."""
+    """What the program returned on each rank; fails with the traces of all ranks that raised, as
+    one of them is the cause, and the others lost it."""
     with RankProcesses(folder, program, size, *arguments) as ranks:
         ranks.wait_for_a_failure()
         outcomes = ranks.outcomes(limit=0)
-    for rank, outcome in enumerate(outcomes):
-        assert outcome.exit == 0, (
-            f"rank {rank}: {outcome.exit} {outcome.error}\n{outcome.printed}")
+    failures = [f"rank {rank}: {outcome.exit} {outcome.error}\n{outcome.printed}"
+                for rank, outcome in enumerate(outcomes) if outcome.exit != 0]
+    assert not failures, "\n".join(failures)
     return [outcome.value for outcome in outcomes]
 
 

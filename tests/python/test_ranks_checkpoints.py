@@ -336,6 +336,7 @@ def full_disk(folder):
             checkpoints.wait()
         assert checkpoints.load(model) is None
         assert [path.name for path in folder.iterdir()] == [".lock"]
+        comm.barrier()  # the first rank's next save writes to the folder that the second looks at
         dcp.HuggingFaceStorageWriter.write_data = write_data
         checkpoints.save(1, model)
         assert checkpoints.load(model).step == 1
