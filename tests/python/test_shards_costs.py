@@ -7,7 +7,7 @@ import pytest
 import torch
 from lowtide.pytorch.shards import measured_costs
 from lowtide.pytorch.shards.collectives import GATHER_START, GATHER_WAIT, IN_FLIGHT, WAITS
-from lowtide.pytorch.shards.costs import CollectiveCost, CollectiveCosts, LineOfBytes
+from lowtide.pytorch.shards.costs import CollectiveCost, CollectiveCosts, Crowding, LineOfBytes
 from lowtide.pytorch.shards.group import Group
 from lowtide.pytorch.shards.step_time import overlapped_cost
 from shards_cases import mesh_of
@@ -111,11 +111,27 @@ def test_what_no_op_hides_of_gathers_counts(number, microseconds, beside, took):
 
 
 def test_ops_of_ranks_that_share_processors_take_longer():
-    costs = CollectiveCosts({GATHER_START: CollectiveCost(LineOfBytes(1e-5, 1e-9), NOTHING)}, 1.5,
-                            meeting=2e-4, per_parameter=1e-5)
+    costs = CollectiveCosts({GATHER_START: CollectiveCost(LineOfBytes(1e-5, 1e-9), NOTHING)},
+                            Crowding(computing=1.5), meeting=2e-4, per_parameter=1e-5)
     found = [op.cost for op in costs.added_to(gathers(1)).ops]
     assert found == pytest.approx([1.5 + 10 + BYTES * 1e-3, 150.0, 1.5])
     assert costs.outside(7) == pytest.approx(2 * 200 + 7 * 10)
+
+
+@pytest.mark.parametrize("moved_bytes, longer", [
+    (0, 1.1), (500_000, 1.3), (1_000_000, 1.5),
+    (9_000_000, 1.5)])  # of a table, an op may read a few rows
+def test_ops_that_share_the_way_to_memory_take_longer_by_their_bytes(moved_bytes, longer):
+    crowding = Crowding(computing=1.1, streaming=1.5, bytes_per_second=1e9)
+    assert crowding.of(1e-3, moved_bytes) == pytest.approx(longer)
+    assert crowding.of(0.0, moved_bytes) == 1.0
+
+
+def test_an_op_that_streams_is_priced_by_what_it_reads_and_writes():
+    costs = CollectiveCosts({}, Crowding(1.0, 2.0, BYTES / 2 / 200e-6))
+    gather, work, wait = (op.cost for op in costs.added_to(gathers(1)).ops)
+    assert gather == pytest.approx(2.0) and wait == pytest.approx(2.0)
+    assert work == pytest.approx(200.0)  # reads the shard, which alone would take longer
 
 
 def measured(rank, ranks):
@@ -130,7 +146,10 @@ def test_all_ranks_have_the_same_costs(two):
     first, second = two.run(measured, 2)
     assert first == second
     assert set(first.by_start) == set(WAITS)
-    assert first.crowding >= 1.0 and first.meeting > 0.0 and first.per_parameter > 0.0
+    crowding = first.crowding
+    assert crowding.computing >= 1.0 and crowding.streaming >= 1.0
+    assert 0.0 < crowding.bytes_per_second < 1e13
+    assert first.meeting > 0.0 and first.per_parameter > 0.0
     assert first.coalesced_bytes >= 0
     for cost in first.by_start.values():
         assert cost.of(1 << 20, 2) > 0.0

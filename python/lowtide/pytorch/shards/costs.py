@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 
 from ... import Graph
 
@@ -46,15 +47,34 @@ class CollectiveCost:
 
 
 @dataclasses.dataclass(frozen=True)
+class Crowding:
+    """How many times as long as alone an op takes while all ranks run ops: ``computing``, of one
+    that computes in caches of its own; ``streaming``, of one that only reads and writes memory,
+    ``bytes_per_second`` alone, as ranks share the way to it."""
+
+    computing: float = 1.0
+    streaming: float = 1.0
+    bytes_per_second: float = math.inf
+
+    def of(self, seconds: float, moved_bytes: int) -> float:
+        """Of an op that takes so long alone: it streams for as long as its bytes take, and computes
+        the rest of its time."""
+        if seconds <= 0.0:
+            return 1.0
+        streams = min(1.0, moved_bytes / (self.bytes_per_second * seconds))
+        return self.computing + streams * (self.streaming - self.computing)
+
+
+@dataclasses.dataclass(frozen=True)
 class CollectiveCosts:
-    """``by_start``: by the op that starts a collective. ``crowding``: how many times as long as
-    alone ops take while all ranks compute. In seconds: ``meeting``, of all ranks, by which a pass
-    begins; ``per_parameter``, for one that is a DTensor and its gradient, outside the graph.
-    ``coalesced_bytes``: of the largest tensor that is sent sooner within a message of several, for
-    which it is copied, than in one of its own."""
+    """``by_start``: by the op that starts a collective. ``crowding``: of other ops, while all ranks
+    run them. In seconds: ``meeting``, of all ranks, by which a pass begins; ``per_parameter``, for
+    one that is a DTensor and its gradient, outside the graph. ``coalesced_bytes``: of the largest
+    tensor that is sent sooner within a message of several, for which it is copied, than in one of
+    its own."""
 
     by_start: dict[str, CollectiveCost]
-    crowding: float = 1.0
+    crowding: Crowding = Crowding()
     meeting: float = 0.0
     per_parameter: float = 0.0
     coalesced_bytes: int = 0
@@ -66,7 +86,8 @@ class CollectiveCosts:
         document = json.loads(measured.format())
         tensors = document["tensors"]
         for op in document["ops"]:
-            op["cost"] *= self.crowding
+            moved = sum(tensors[one]["bytes"] for one in {*op["inputs"], *op["outputs"]})
+            op["cost"] *= self.crowding.of(op["cost"] / MICROSECONDS, moved)
             if op["type"] in self.by_start:
                 made = tensors[op["outputs"][0]]["bytes"]
                 op["cost"] += MICROSECONDS * self.by_start[op["type"]].of(made, len(op["inputs"]))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 import hashlib
+import math
 import os
 import socket
 import statistics
@@ -25,7 +26,7 @@ from .collectives import (
     SCATTER_START,
     can_exchange,
 )
-from .costs import CollectiveCost, CollectiveCosts, LineOfBytes
+from .costs import CollectiveCost, CollectiveCosts, Crowding, LineOfBytes
 from .group import Group
 from .placed_parameters import passed_to_graph, placed_zeros
 
@@ -45,11 +46,14 @@ _UNDISTURBED, _LONGEST = 5, 1.5
 #: Where ranks have not a processor each, so many runs, as times differ however quiet it is.
 _CROWDED_RUNS = 9
 
-#: A piece of work that stands for ops: a product of matrices with so many rows, and a sum. Before
-#: a collective, and together and alone, so many pieces, and many where ranks take turns on
-#: processors.
+#: A piece of work that stands for ops: a product of matrices with so many rows, and a sum. So many
+#: before a collective; in a stretch of work; and in one where ranks take turns on processors.
 _FACTOR_ROWS, _SUM_ELEMENTS = 128, 1 << 16
-_PIECES, _MANY_PIECES = 12, 128
+_PIECES, _PIECES_OF_STRETCH, _MANY_PIECES = 12, 48, 128
+#: A piece of an op that only reads and writes memory, more of it than processors' caches hold; so
+#: many in stretches that take about as long.
+_FAR_ELEMENTS = 1 << 23
+_FAR_PIECES, _MANY_FAR_PIECES = 1, 8
 #: Of a copy, where none was seen.
 _LEAST_PER_BYTE = 1e-12
 #: So often ranks meet in a stretch of work, to see how much later they come for it, after so many
@@ -133,6 +137,7 @@ class _Trials:
         self._group, self._device = group, device
         self._factors = torch.ones(_FACTOR_ROWS, _FACTOR_ROWS, device=device)
         self._sum = torch.zeros(_SUM_ELEMENTS, device=device)
+        self._far = torch.zeros(_FAR_ELEMENTS, device=device)
         ranks, processors = self._ranks_and_processors()
         self._is_crowded = ranks > processors
         self._ranks_per_processor = ranks / processors
@@ -145,17 +150,16 @@ class _Trials:
         small = self._usual_times({
             "meeting": self._meet, "parameter": lambda: _pass_several(parameter),
             "apart": lambda: self._pieces_and_meetings(1),
-            "in step": lambda: self._pieces_and_meetings(_MEETINGS),
-            "alone": self._piece(self._group.rank == 0), "together": self._piece(True)})
+            "in step": lambda: self._pieces_and_meetings(_MEETINGS)})
         meeting = small["meeting"].wall
         in_step = max(meeting, (small["in step"].wall - small["apart"].wall) / (_MEETINGS - 1))
-        crowding = self._crowding(small["alone"].wall, small["together"].wall, meeting)
+        crowding = self._crowding(meeting)
         times = self._usual_times({
             (name, place, talks): self._collective(name, *point, talks) for name in self._names()
             for place, point in enumerate(_POINTS) for talks in (False, True)}, self._work)
         by_start = {name: self._cost_of(name, times, in_step - meeting) for name in self._names()}
         return CollectiveCosts(by_start, crowding, in_step,
-                               crowding * small["parameter"].wall / _PARAMETERS,
+                               crowding.computing * small["parameter"].wall / _PARAMETERS,
                                _coalesced_bytes(times))
 
     def _names(self) -> list[str]:
@@ -163,10 +167,23 @@ class _Trials:
                 if can_exchange(self._group)
                 or name not in (EXCHANGE_START, COALESCED_EXCHANGE_START)]
 
-    def _crowding(self, alone: float, together: float, meeting: float) -> float:
-        """Pieces that end with a meeting are compared without it."""
+    def _crowding(self, meeting: float) -> Crowding:
+        """Stretches that end with a meeting are compared without it. The median of all runs counts:
+        one that others disturb the least is one that ranks began at different moments."""
+        works = self._compute, self._stream
+        times = self._usual_times(
+            {(work, together): self._stretch(work, together or self._group.rank == 0)
+             for work in works for together in (False, True)}, usual=statistics.median)
         ended = meeting if self._is_crowded else 0.0
-        return max(1.0, (together - ended) / (alone - ended)) if alone > ended else 1.0
+
+        def alone_and_longer(work: Callable) -> tuple[float, float]:
+            alone, together = (times[work, others].wall - ended for others in (False, True))
+            return alone, max(1.0, together / alone) if alone > 0.0 else 1.0
+
+        (_, computing), (alone, streaming) = map(alone_and_longer, works)
+        pieces = _MANY_FAR_PIECES if self._is_crowded else _FAR_PIECES
+        moved = pieces * 2 * self._far.nbytes  # each piece reads and writes it
+        return Crowding(computing, streaming, moved / alone if alone > 0.0 else math.inf)
 
     def _ranks_and_processors(self) -> tuple[int, int]:
         """Of the machine that has the fewest processors for a rank."""
@@ -175,24 +192,30 @@ class _Trials:
         (_, processors), number = min(ranks.items(), key=lambda item: item[0][1] / item[1])
         return number, processors
 
-    def _piece(self, computes: bool) -> Callable[[], object]:
-        """Work of this rank, or none. Ranks that share processors do not all get them at once:
-        there it is until all are through."""
-        if not self._is_crowded:
-            return lambda: self._compute(_PIECES if computes else 0)
-
+    def _stretch(self, work: Callable[[bool], None], works: bool) -> Callable[[], object]:
+        """A stretch of work of this rank, or none. Ranks that share processors do not all get them
+        at once: there it is long, and until all are through."""
         def run() -> None:
-            self._compute(_MANY_PIECES if computes else 0)
-            self._meet()
+            if works:
+                work(self._is_crowded)
+            if self._is_crowded:
+                self._meet()
 
         return run
+
+    def _compute(self, long: bool) -> None:
+        self._compute_pieces(_MANY_PIECES if long else _PIECES_OF_STRETCH)
+
+    def _stream(self, long: bool) -> None:
+        for _ in range(_MANY_FAR_PIECES if long else _FAR_PIECES):
+            self._far.add_(1.0)
 
     def _work(self) -> None:
         """Before a collective, uncounted: it lets the threads of the backend sleep and takes the
         processors' caches, as in a step."""
-        self._compute(_PIECES)
+        self._compute_pieces(_PIECES)
 
-    def _compute(self, pieces: int) -> None:
+    def _compute_pieces(self, pieces: int) -> None:
         for _ in range(pieces):
             self._factors @ self._factors
             self._sum.add_(1.0)
@@ -215,7 +238,7 @@ class _Trials:
     def _pieces_and_meetings(self, meetings: int) -> None:
         """As much work however often ranks meet in it."""
         for _ in range(meetings):
-            self._compute(_MEETINGS * _PIECES_BETWEEN // meetings)
+            self._compute_pieces(_MEETINGS * _PIECES_BETWEEN // meetings)
             self._meet()
 
     def _cost_of(self, name: str, times: Mapping[_Key, _Times], late: float) -> CollectiveCost:
@@ -232,17 +255,18 @@ class _Trials:
         with IN_FLIGHT.unconnected():
             return _COLLECTIVES[name].start([self._tensor(whole_bytes)], self._group).nbytes
 
-    def _usual_times(self, trials: Mapping, before: Callable[[], object] = lambda: None) -> dict:
+    def _usual_times(self, trials: Mapping, before: Callable[[], object] = lambda: None,
+                     usual: Callable[[Sequence[int]], float] | None = None) -> dict:
         """By the key of a trial, those of a usual run, on the rank that takes the longest. The
         trials take turns, so that other programs disturb all of them alike. ``before``: is not
-        counted."""
+        counted. ``usual``: of the times of all runs."""
         found: dict[Any, list[list[tuple[int, ...]]]] = {key: [] for key in trials}
         begun = time.perf_counter()
         while not self._is_over(found.values(), time.perf_counter() - begun):
             for key, run in trials.items():
                 before()
                 found[key].append(self._meet(*_nanoseconds(run)))
-        return {key: self._of_slowest(runs) for key, runs in found.items()}
+        return {key: self._of_slowest(runs, usual or self._usual) for key, runs in found.items()}
 
     def _is_over(self, found: Collection[Sequence], seconds: float) -> bool:
         """As the first rank sees it, whose clock counts."""
@@ -252,10 +276,11 @@ class _Trials:
             for one in found)
         return bool(self._meet(int(is_over))[0][0])
 
-    def _of_slowest(self, runs: Sequence[Sequence[tuple[int, ...]]]) -> _Times:
+    def _of_slowest(self, runs: Sequence[Sequence[tuple[int, ...]]],
+                    usual: Callable[[Sequence[int]], float]) -> _Times:
         """By run and rank, nanoseconds."""
         by_rank = [zip(*of_rank) for of_rank in zip(*runs)]
-        return _Times(*(1e-9 * max(map(self._usual, of_ranks)) for of_ranks in zip(*by_rank)))
+        return _Times(*(1e-9 * max(map(usual, of_ranks)) for of_ranks in zip(*by_rank)))
 
     def _meet(self, *numbers: int) -> list[tuple[int, ...]]:
         return self._group.meet("measure collectives", "", *numbers)
