@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <span>
+#include <utility>
 
 #include "plan/places.h"
 #include "plan/replay.h"
@@ -38,11 +39,13 @@ std::vector<Explanation::Moved> moves(const Graph& graph, const Plan& plan,
   for (const Action& action : plan.actions) {
     if (action.verb != Verb::offload && action.verb != Verb::prefetch) continue;
     const TensorId id = graph.storage(action.index);
+    const PlaceIndex place = places[static_cast<std::size_t>(id)];
     Explanation::Moved& moved =
-        by_storage.try_emplace(id, id, 0, 0.0, waited[static_cast<std::size_t>(id)]).first->second;
+        by_storage.try_emplace(id, id, place, 0, 0.0, waited[static_cast<std::size_t>(id)])
+            .first->second;
     const bool is_back = action.verb == Verb::prefetch;
     moved.times_back += is_back ? 1 : 0;
-    const Lanes& of_place = lanes.of(places[static_cast<std::size_t>(id)]);
+    const Lanes& of_place = lanes.of(place);
     moved.copies += (is_back ? of_place.in : of_place.out).time(graph.tensor(id).bytes);
   }
   std::vector<Explanation::Moved> moved;
@@ -116,14 +119,23 @@ std::string again_text(const Graph& graph, const Explanation& e, int most, std::
 
 std::string moved_text(const Graph& graph, const Explanation& e, int most, std::size_t columns) {
   if (e.moved.empty()) return "";
-  Table table({"moves to slower memory", "bytes", "times back", "copies, of keep-all", "waited"});
+  std::vector<std::string> titles = {"moves to slower memory", "bytes", "times back",
+                                     "copies, of keep-all", "waited"};
+  if (e.has_two_places) titles.push_back("lies in");
+  Table table(std::move(titles));
+  if (e.has_two_places) table.align(5, Table::Align::left);
   const double whole = e.keep_all_cost > 0 ? e.keep_all_cost : 1;
   const auto shown = head(e.moved, most);
   for (const Explanation::Moved& moved : shown) {
-    table.add({graph.tensor(moved.storage).name, format_bytes(graph.tensor(moved.storage).bytes),
-               fmt::format("{}", moved.times_back),
-               fmt::format("{:.2f}%", 100 * moved.copies / whole),
-               fmt::format("{:.2f}%", 100 * moved.waited / whole)});
+    std::vector<std::string> cells = {graph.tensor(moved.storage).name,
+                                      format_bytes(graph.tensor(moved.storage).bytes),
+                                      fmt::format("{}", moved.times_back),
+                                      fmt::format("{:.2f}%", 100 * moved.copies / whole),
+                                      fmt::format("{:.2f}%", 100 * moved.waited / whole)};
+    if (e.has_two_places) {
+      cells.push_back(moved.place == PlaceIndex::first ? "the host's memory" : "the disk");
+    }
+    table.add(std::move(cells));
   }
   return "\n" + table.text(columns) + left_out(e.moved.size() - shown.size(), "smaller ones");
 }
@@ -153,6 +165,7 @@ Explanation explain(const Graph& graph, const Plan& plan) {
   }
   e.again = recomputations(graph, plan);
   e.moved = moves(graph, plan, replayed.waited);
+  e.has_two_places = plan.slower && plan.slower->second;
   e.cost = replayed.cost;
   e.keep_all_cost = reference.cost;
   e.keep_all_peak_bytes = reference.peak_bytes;

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "graph/residents.h"
+#include "plan/lanes.h"
 #include "plan/plan.h"
 #include "report/absence.h"
 #include "report/fold.h"
@@ -29,6 +30,7 @@ struct Explanation {
   /// A value that moves to slower memory.
   struct Moved {
     TensorId storage;
+    PlaceIndex place;
     int times_back;
     double copies;  ///< the time of its copies
     double waited;  ///< of that, ops waited so long
@@ -42,6 +44,7 @@ struct Explanation {
   std::vector<Held> held;                ///< values at the peak, largest first
   std::vector<Again> again;              ///< most expensive first
   std::vector<Moved> moved;              ///< largest first
+  bool has_two_places = false;           ///< of slower memory: the host's, and a disk
   double cost = 0;
   double keep_all_cost = 0;
   Bytes keep_all_peak_bytes = 0;

@@ -61,6 +61,20 @@ TEST(Explain, CountsWhatMoves) {
               Not(HasSubstr("slower memory")));
 }
 
+TEST(Explain, SaysInWhichOfTwoPlacesAValueLies) {
+  const Graph graph = three_ops();
+  Plan plan = with_moves(graph);
+  EXPECT_THAT(report::format_explanation(graph, report::explain(graph, plan)),
+              Not(HasSubstr("lies in")));
+  const Lanes lanes = plan.slower->lanes;
+  plan.slower->second = SecondPlace{.begin = plan.slower->bytes, .lanes = lanes};
+  EXPECT_THAT(report::format_explanation(graph, report::explain(graph, plan)),
+              AllOf(HasSubstr("lies in"), HasSubstr("130.00%  the host's memory")));
+  plan.slower->second->begin = 0;
+  EXPECT_THAT(report::format_explanation(graph, report::explain(graph, plan)),
+              HasSubstr("130.00%  the disk"));
+}
+
 TEST(Explain, AddsUpOnRandomPlans) {
   for (std::uint64_t seed = 0; seed < 100; ++seed) {
     SCOPED_TRACE(seed);
