@@ -1,5 +1,6 @@
 """The device has no memory left at some request of a step: an error, and the training goes on."""
 
+import copy
 import itertools
 
 import lowtide
@@ -29,14 +30,14 @@ def step(model, optimizer, x):
     optimizer.zero_grad()
 
 
-def make(wrapped, offload=None):
+def make(wrapped, offload=None, **options):
     torch.manual_seed(1)
     model = Model().to(DEVICE)
     optimizer = torch.optim.Adam(model.parameters())
     if wrapped:
         x = torch.zeros(1024, 256, device=DEVICE)
         model = lowtide.wrap(model, x, "90%" if offload is None else "75%", optimizer=optimizer,
-                             offload=offload, time_limit=0.3, cache=False)
+                             offload=offload, time_limit=0.3, cache=False, **options)
     return model, optimizer
 
 
@@ -135,3 +136,87 @@ def test_whichever_request_of_the_first_step_is_refused_the_next_one_is_planned_
         assert refused_step((wrapped, planned[1]), x, request)
         step(wrapped, planned[1], x)
         assert all(map(torch.equal, parameters(wrapped), parameters(eager[0])))
+
+
+def each_left_by(model, optimizer):
+    """By parameter, it and its state, as the user sees them."""
+    return [[tensor.detach().cpu().clone()
+             for tensor in (parameter, *optimizer.state.get(parameter, {}).values())]
+            for parameter in model.parameters()]
+
+
+def twin_of(model, optimizer):
+    """An eager model and its optimizer that have copies of all that these have."""
+    twin, its_optimizer = make(False)
+    twin.load_state_dict(model.state_dict())
+    its_optimizer.load_state_dict(copy.deepcopy(optimizer.state_dict()))
+    return twin, its_optimizer
+
+
+def after_optimizers_step(model, optimizer):
+    """What is left by the step that the optimizer is about to make."""
+    twin, its_optimizer = twin_of(model, optimizer)
+    for parameter, own in zip(twin.parameters(), model.parameters(), strict=True):
+        parameter.grad = own.grad.clone()
+    its_optimizer.step()
+    return each_left_by(twin, its_optimizer)
+
+
+def after_step_of_twin(model, optimizer, x):
+    """What is left by the step that both are about to make."""
+    twin = twin_of(model, optimizer)
+    step(*twin, x)
+    return each_left_by(*twin)
+
+
+def are_equal(some, others):
+    return len(some) == len(others) and all(map(torch.equal, some, others))
+
+
+@pytest.mark.parametrize("has_state", [True, False])
+def test_whichever_request_of_an_optimizers_step_is_refused_no_state_of_an_update_is_lost(
+        has_state):
+    """Its state lies in slower memory. As in PyTorch, the state of a parameter that was not updated
+    yet may be on its way."""
+    x = torch.randn(1024, 256, device="cpu").to(DEVICE)
+    model, optimizer = make(True, lowtide.Offload("host", optimizer_state=True))
+    empty = optimizer.state_dict()
+    step(model, optimizer, x)
+    for request in itertools.count(1):
+        if not has_state:
+            optimizer.load_state_dict(empty)
+        model(x).square().mean().backward()
+        before = each_left_by(model, optimizer)
+        after = after_optimizers_step(model, optimizer)
+        try:
+            with simulated.refusing(request):
+                optimizer.step()
+        except torch.OutOfMemoryError:
+            for left, old, new in zip(each_left_by(model, optimizer), before, after, strict=True):
+                assert are_equal(left, new) or torch.equal(left[0], old[0]), request
+        else:
+            assert all(map(are_equal, each_left_by(model, optimizer), after))
+            break
+        optimizer.zero_grad()
+    assert request > 3
+
+
+def test_whichever_request_of_a_pass_that_updates_is_refused_each_parameter_is_updated_or_not():
+    """Parameters that were updated before the request stay so, with their state."""
+    x = torch.randn(1024, 256, device="cpu").to(DEVICE)
+    model, optimizer = make(True, fused_update=True)
+    step(model, optimizer, x)
+    for request in itertools.count(1):
+        before = each_left_by(model, optimizer)
+        after = after_step_of_twin(model, optimizer, x)
+        try:
+            with simulated.refusing(request):
+                model(x).square().mean().backward()
+        except torch.OutOfMemoryError:
+            for left, old, new in zip(each_left_by(model, optimizer), before, after, strict=True):
+                assert are_equal(left, new) or torch.equal(left[0], old[0]), request
+            optimizer.zero_grad()
+        else:
+            assert all(map(are_equal, each_left_by(model, optimizer), after))
+            break
+    assert request > 3

@@ -74,8 +74,8 @@ class Piecewise:
         """The optimizer's step, without its hooks and closure.
 
         Ctrl-C is heard between two parameters. An error leaves parameters and their state as they
-        were or as they are after the step; where a copy fails within a parameter that is cut, the
-        state of this one is lost, and an Error says so whenever it is asked for.
+        were or as they are after the step; where a copy fails within a parameter that is cut, or gets
+        no memory, the state of this one is lost, and an Error says so whenever it is asked for.
         """
         self.adopt(optimizer)
         self._require_finished(self._unfinished)
@@ -135,7 +135,7 @@ class Piecewise:
             plain_step(optimizer)(stand_in(optimizer, groups, collections.defaultdict(dict, known)))
         finally:
             if memory is None:
-                memory = memory_of(piece, self._device)
+                memory = self._memory_for(piece, states, all_state)
             resting = {part: part.numbers for part in piece.parts
                        if part not in states and part.numbers is not None
                        and all_state.is_away(part.parameter)}
@@ -147,6 +147,17 @@ class Piecewise:
                     all_state.send_away(part.parameter)
             states.clear()
             pipeline.put(piece, memory, functools.partial(self._sent, numbers, all_state))
+
+    def _memory_for(self, piece: Piece, states: Mapping[Part, dict],
+                    all_state: MovingState) -> torch.Tensor:
+        """Where there is none, the state that the step has made stays where it is."""
+        try:
+            return memory_of(piece, self._device)
+        except RuntimeError:
+            for part, state in states.items():
+                if part.is_whole and state:
+                    all_state[part.parameter] = state
+            raise
 
     def _sent(self, numbers: Mapping[Part, dict], state: MovingState) -> None:
         """Parts were written; with them stay the numbers of their state."""
