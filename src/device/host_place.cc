@@ -2,7 +2,6 @@
 
 #include <c10/core/Event.h>
 #include <c10/core/StreamGuard.h>
-#include <c10/core/impl/VirtualGuardImpl.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -16,6 +15,7 @@
 #include "base/error.h"
 #include "base/machine_memory.h"
 #include "device/pinned_memory.h"
+#include "device/streams.h"
 #include "slower/blocks.h"
 #include "slower/measure.h"
 
@@ -25,8 +25,6 @@ namespace {
 using slower::Ticket;
 
 constexpr Bytes kMeasuredBytes = Bytes{32} << 20;
-
-c10::impl::VirtualGuardImpl streams_of(c10::Device device) { return device.type(); }
 
 c10::Event timed_event(c10::Device device) {
   return c10::Event(device.type(), c10::EventFlag::BACKEND_DEFAULT);
@@ -50,8 +48,8 @@ class PinnedStore final : public slower::Store {
   PinnedStore(c10::Device device, Bytes bytes)
       : device_(device),
         memory_(pinned_memory(bytes)),
-        out_(streams_of(device).getNewStream(device)),
-        in_(streams_of(device).getNewStream(device)) {}
+        out_(new_stream(device)),
+        in_(new_stream(device)) {}
 
   ~PinnedStore() override {
     out_.synchronize();
@@ -81,7 +79,7 @@ class PinnedStore final : public slower::Store {
     require_given(ticket);
     const auto copy = under_way_.extract(ticket.number);
     if (copy.empty()) return;
-    const c10::Stream callers = streams_of(device_).getStream(device_);
+    const c10::Stream callers = current_stream(device_);
     TimedWork& waited = waits_.emplace_back(device_);
     waited.begin.record(callers);
     copy.mapped().work.end.block(callers);
@@ -135,8 +133,7 @@ class PinnedStore final : public slower::Store {
       to.copy_(from, /*non_blocking=*/true);
       copy.work.end.record(lane);
     } catch (const c10::Error& error) {
-      throw Error(fmt::format("cannot copy the value \"{}\" between {} and the host: {}", name,
-                              device_.str(), error.what_without_backtrace()));
+      throw copy_error(name, device_, error);
     }
     (lane == out_ ? counters_.bytes_out : counters_.bytes_in) += range.bytes();
     under_way_.emplace(given_, std::move(copy));
@@ -146,7 +143,7 @@ class PinnedStore final : public slower::Store {
   /// After the caller's work so far, and after copies of the other lane that touch the same bytes.
   void order_after_earlier(const CopyUnderWay& copy) const {
     c10::Event asked(device_.type());
-    asked.record(streams_of(device_).getStream(device_));
+    asked.record(current_stream(device_));
     asked.block(copy.lane);
     for (const auto& [number, other] : under_way_) {
       if (other.lane != copy.lane && other.range.overlaps(copy.range)) {

@@ -2,14 +2,12 @@
 
 #include <c10/core/Event.h>
 #include <c10/core/StreamGuard.h>
-#include <c10/core/impl/VirtualGuardImpl.h>
-#include <fmt/format.h>
 
 #include <utility>
 
 #include "base/at.h"
-#include "base/error.h"
 #include "device/pinned_memory.h"
+#include "device/streams.h"
 
 namespace lowtide::device {
 namespace {
@@ -18,17 +16,13 @@ namespace {
 class Asked final : public slower::Moment {
  public:
   explicit Asked(c10::Device device) : event_(device.type()) {
-    event_.record(c10::impl::VirtualGuardImpl(device.type()).getStream(device));
+    event_.record(current_stream(device));
   }
   void block(c10::Stream lane) const { event_.block(lane); }
 
  private:
   c10::Event event_;
 };
-
-c10::Stream new_stream(c10::Device device) {
-  return c10::impl::VirtualGuardImpl(device.type()).getNewStream(device);
-}
 
 std::span<std::byte> bytes_of(const at::Tensor& piece, Bytes bytes) {
   return {static_cast<std::byte*>(piece.data_ptr()), at(bytes)};
@@ -104,8 +98,7 @@ void StagedMedium::copy(c10::Stream lane, const at::Tensor& to, const at::Tensor
     copied.record(lane);
     copied.synchronize();
   } catch (const c10::Error& error) {
-    throw Error(fmt::format("cannot copy the value \"{}\" between {} and the host: {}",
-                            worker.value, device_.str(), error.what_without_backtrace()));
+    throw copy_error(worker.value, device_, error);
   }
 }
 
