@@ -209,7 +209,8 @@ def test_a_loop_of_ones_own(huggingface, make):
     for budget in ("plain", "70%"):
         model = make("eager")
         if budget != "plain":
-            switch = huggingface.enable_memory_budget(model, budget, batch, optimizer="none")
+            switch = huggingface.enable_memory_budget(model, budget, batch, optimizer="none",
+                                                      time_limit=1.0)
         torch.manual_seed(7)
         model(**batch).loss.backward()
         found.append([parameter.grad for parameter in model.parameters()])
