@@ -89,7 +89,7 @@ class Session:
             settings.optimizer, settings.fused_update, lambda: self._parameters())
         self._graphs = Graphs(settings, self._account, self.regions, self._steps, self._state,
                               self._values, self._step_plans, self._updates,
-                              lambda: self._parameters())
+                              lambda: self._parameters(), self._notices)
         self._agreed = AgreedPasses(settings.group, self.regions)
         self._gradients_in_blocks = GradientsInBlocks(self._gradients, self.regions, self._account,
                                          self._admission)

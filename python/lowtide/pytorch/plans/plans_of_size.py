@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from ... import Plan, keep_all
 from ..budget.settings import Settings
+from ..common.notices import Notices
 from .graph_plans import SectionedGraphPlans
 from .planning import UNLIMITED_BYTES, PricedGraph, handed_out_bytes, transfer
 from .same_addresses import at_same_addresses
@@ -20,8 +21,9 @@ class PlansOfSize(SectionedGraphPlans):
     """
 
     def __init__(self, priced: PricedGraph, settings: Settings,
-                 decisions: Sequence[tuple[PricedGraph, Plan]], after_bytes: int):
-        super().__init__(priced, settings, after_bytes=after_bytes)
+                 decisions: Sequence[tuple[PricedGraph, Plan]], after_bytes: int,
+                 notices: Notices):
+        super().__init__(priced, settings, after_bytes=after_bytes, notices=notices)
         self._decisions, self._room_after = decisions, after_bytes
         self._transferred: dict[int | None, Plan | None] = {}
 
