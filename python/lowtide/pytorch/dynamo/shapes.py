@@ -12,6 +12,7 @@ from torch._subclasses import FakeTensorMode
 
 from ..capture.sources import DESCRIBED
 from ..common.one_trace import ONE_TRACE_AT_A_TIME
+from .quietly import quietly
 from .retrace_warning import ManyNumbers
 
 
@@ -45,6 +46,7 @@ def with_numbers(graph: fx.GraphModule, values: dict[int, float]) -> fx.GraphMod
     return graph
 
 
+@quietly()
 def stand_ins(graph: fx.GraphModule, inputs: Sequence) -> list:
     """The inputs without their elements, so that they may be kept: the graph is traced with them as
     with the inputs themselves."""
