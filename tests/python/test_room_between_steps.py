@@ -116,3 +116,18 @@ def test_plans_have_room_after_a_use_and_are_those_of_before_some_steps_later(se
             seen = max(seen, use)
         assert trained(model, optimizer, x, 0) is not plain
         assert [trained(model, optimizer, x, 0) for _ in range(10)][-1] is plain
+
+
+@pytest.mark.usefixtures("own_cache", "one_thread")
+def test_sizes_of_a_range_have_room_too():
+    """All of them, not the largest alone."""
+    model = built(Deep)
+    optimizer = torch.optim.SGD(model.parameters(), 0.01)
+    model = lowtide.wrap(model, torch.randn(512, 96), "90%", optimizer=optimizer, time_limit=0.3,
+                         dynamic_shapes={"x": {0: torch.export.Dim("rows", min=16, max=512)}})
+    budget = model.memory.budget
+    exceeded = []
+    for rows in (400, 400, 400, 400, 512, 512, 256, 400):
+        trained(model, optimizer, torch.randn(rows, 96), budget // 2)
+        exceeded.append(model.memory.measured_peak > budget)
+    assert exceeded[1] and not any(exceeded[2:])

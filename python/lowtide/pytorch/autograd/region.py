@@ -166,12 +166,11 @@ class Region:
                           self.captured.device, bool(dropped),
                           self._slower if self._may_move else None,
                           self._may_move is MayMove.PARAMETERS)
-            after_bytes = self._after_bytes(known)
-            plans = (SectionedGraphPlans(known, self._settings, self._relatives, after_bytes,
-                                         self._seen_bytes(known), notices=self._notices)
+            room = self._after_bytes(known), self._seen_bytes(known)
+            plans = (SectionedGraphPlans(known, self._settings, self._relatives, *room,
+                                         notices=self._notices)
                      if self._leads
-                     else self._sizes.plans(known, self._settings, dropped, after_bytes,
-                                            self._notices))
+                     else self._sizes.plans(known, self._settings, dropped, *room, self._notices))
             self._known[state] = known, plans
         return self._known[state]
 

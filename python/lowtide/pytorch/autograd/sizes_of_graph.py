@@ -51,9 +51,10 @@ class SizesOfGraph:
         self.largest = region
 
     def plans(self, priced: PricedGraph, settings: Settings, dropped: frozenset[int],
-              after_bytes: int, notices: Notices) -> SectionedGraphPlans:
+              after_bytes: int, seen_bytes: int, notices: Notices) -> SectionedGraphPlans:
         """Of a size that is not the largest."""
-        return PlansOfSize(priced, settings, self._family.decisions(dropped), after_bytes, notices)
+        return PlansOfSize(priced, settings, self._family.decisions(dropped), after_bytes,
+                           seen_bytes, notices)
 
 
 def _within(region: Region, budget_bytes: int) -> Plan:
