@@ -1,10 +1,12 @@
 """Arguments that change from call to call: what is planned anew for them, and what is said."""
 
+import contextlib
 import warnings
 
 import lowtide
 import pytest
 import torch
+from lowtide.pytorch.common.notices import warn
 from lowtide.pytorch.dynamo.retrace_warning import what_changed
 from lowtide.pytorch.wrap import session_of
 from torch import nn
@@ -69,3 +71,21 @@ def test_numbers_that_go_with_sizes_are_not_warned_of():
     ("0/0: self.named.p == 1", "Give what changes"), ("", "has changed")])
 def test_guards_are_told_in_words_of_the_call(guard, said):
     assert said in what_changed(guard)
+
+
+#: Of a file that is not the user's, as ``<`` says. The standard library's frame is between the two.
+IN_A_CONTEXT = """
+@contextlib.contextmanager
+def warning():
+    warn("within")
+    yield
+
+with warning():
+    pass
+"""
+
+
+def test_a_warning_within_a_context_manager_is_at_the_line_of_the_user():
+    with pytest.warns(UserWarning, match="within") as caught:
+        exec(compile(IN_A_CONTEXT, "<lowtide>", "exec"), {"warn": warn, "contextlib": contextlib})
+    assert caught[0].filename == __file__

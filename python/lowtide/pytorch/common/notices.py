@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import warnings
 
 from .source_folders import OF_LOWTIDE, OF_TORCH
 
-_NOT_USERS = (OF_TORCH, OF_LOWTIDE, "<")
+#: Context managers of ours stand between ours and the user's own lines.
+_NOT_USERS = (OF_TORCH, OF_LOWTIDE, contextlib.__file__, "<")
 
 
 class Notices:
