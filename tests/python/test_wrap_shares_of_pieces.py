@@ -33,15 +33,15 @@ MODELS = {"two graphs": SmallFirst, "three": lambda: SmallFirst(2, 3),
           "the same layers": lambda: InThreeGraphs(lambda: Deep(layers=2).layers)}
 
 
-def trained(model, budget=None, **options):
+def trained(model, budget=None, rows=(512,) * 4, **options):
     torch.manual_seed(3)
     optimizer = torch.optim.Adam(model.parameters())
-    x = torch.randn(512, 32)
+    x = torch.randn(rows[0], 32)
     run = model if budget is None else lowtide.wrap(model, x, budget, optimizer=optimizer,
                                                     time_limit=0.3, **options)
-    for _ in range(4):
+    for count in rows:
         optimizer.zero_grad()
-        run(x).backward()
+        run(torch.randn(count, 32)).backward()
         optimizer.step()
     return [parameter.detach().clone() for parameter in model.parameters()], run
 
@@ -53,6 +53,18 @@ def test_a_share_is_one_of_the_whole_step(case, budget):
     with warnings.catch_warnings():
         warnings.simplefilter("error", UserWarning)
         got, wrapped = trained(built(MODELS[case]), budget, when_infeasible="error")
+    assert all(map(torch.equal, got, wanted))
+    assert wrapped.memory.measured_peak <= wrapped.memory.budget
+
+
+@pytest.mark.parametrize("case", MODELS)
+def test_a_share_is_one_of_the_whole_step_of_a_size_that_comes_later(case):
+    """When its first graph is planned, the others are not known yet."""
+    rows = (128, 128, 512, 512, 512)
+    wanted, _ = trained(built(MODELS[case]), rows=rows)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        got, wrapped = trained(built(MODELS[case]), "80%", rows, when_infeasible="error")
     assert all(map(torch.equal, got, wanted))
     assert wrapped.memory.measured_peak <= wrapped.memory.budget
 

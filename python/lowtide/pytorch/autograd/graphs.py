@@ -14,6 +14,7 @@ from ..budget.device_memory import require_device_memory
 from ..budget.may_move import MayMove
 from ..budget.settings import Settings
 from ..capture import Captured
+from ..common.notices import Notices
 from ..optimizer.fused_updates import FusedUpdates
 from ..plans.graph_plans import GraphPlans
 from ..plans.slower import Slower
@@ -49,6 +50,7 @@ class Graphs:
     step_plans: StepPlans
     updates: FusedUpdates | None
     parameters: Callable[[], Iterable[torch.Tensor]]
+    notices: Notices
 
     def __post_init__(self):
         self._plans: dict[Region, GraphPlans] = {}
@@ -127,7 +129,7 @@ class Graphs:
                 plain: Region | None, sizes: SizesOfGraph | None) -> Region:
         return Region(captured, settings, self._plans.values(), self.account.afterwards,
                       self.slower_for(captured.device), self.updates, self.account.update_bytes,
-                      stashes, plain, sizes)
+                      stashes, plain, sizes, self.notices)
 
     def choose_again(self, graph: PlannedGraph, undo: list[Undo]) -> None:
         """Which region the graph runs by, where the budget is another one now, in searches of a

@@ -26,6 +26,8 @@ class Meter:
         #: What the last step that ended took when its passes were over: beside blocks and what
         #: lasts, and with all that was there.
         self.between_bytes = self.between_peak_bytes = 0
+        #: Whether it had a backward pass.
+        self.has_trained = False
         self._regions, self._existing, self._device = regions, existing, "cpu"
         self._state = state
         #: At the last backward pass of a step that goes on, as other passes wait.
@@ -117,6 +119,7 @@ class Meter:
             peak = _runtime.taken_peak_bytes(self._device)
             self._existed = self._existing()
             self.between_bytes = self.between_peak_bytes = 0
+            self.has_trained = self._is_read
             self._after_backward = self._existed + peak - self._made_bytes() - self._before
             if self._is_read and peak > self._read_at:
                 self.between_peak_bytes = self._after_backward

@@ -16,6 +16,7 @@ from ..budget.settings import Settings
 from ..capture import Captured
 from ..capture.captured import BOUNDARY
 from ..capture.updates import GradientVisit, updating
+from ..common.notices import Notices
 from ..optimizer.fused_updates import FusedUpdates
 from ..plans.graph_plans import GraphPlans, SectionedGraphPlans
 from ..plans.needed_bytes import needed_bytes
@@ -38,8 +39,8 @@ from .replayable import why_not_replayable
 from .saved_tensors import tensors_to_save
 from .sizes_of_graph import SizesOfGraph
 
-#: The executor serves the framework's allocator for the whole process, so one pass runs at a time.
-#: What a pass decides before, such as its plan, holds until it is over.
+#: The executor serves the allocator of the whole process, so one pass runs at a time, and what it
+#: decided before holds until it is over.
 ONE_PASS_AT_A_TIME = threading.RLock()
 
 _NOTHING = Afterwards()
@@ -56,17 +57,19 @@ class Region:
     ``let_move`` on. ``updates``: what updates parameters in a backward pass, taking
     ``update_bytes`` for a while. ``stashes``: what the graph holds in fewer bits; ``plain``: the
     region of the same step that holds it as it is. ``sizes``: those that the graph is one of.
+    ``notices``: of the whole model.
     """
 
     def __init__(self, captured: Captured, settings: Settings, relatives: Iterable[GraphPlans] = (),
                  afterwards: Afterwards = _NOTHING, slower: Slower | None = None,
                  updates: FusedUpdates | None = None, update_bytes: int = 0,
                  stashes: Sequence[Stash] = (), plain: Region | None = None,
-                 sizes: SizesOfGraph | None = None):
+                 sizes: SizesOfGraph | None = None, notices: Notices | None = None):
         self.captured, self.stashes, self.plain = captured, tuple(stashes), plain
         self._updates, self._update_bytes = updates, update_bytes
         self._slower, self._may_move = slower, MayMove.NOTHING
         self._settings, self._relatives, self._afterwards = settings, relatives, afterwards
+        self._notices = notices or Notices()
         if settings.cuda_graph:
             require_recordable(captured)
         self._sizes = sizes
@@ -79,7 +82,7 @@ class Region:
         self.results: DroppedResults = sizes.largest.results if not self._leads else DroppedResults(
             captured, measured, keep_all_bytes(measured), any_dropped=not settings.cuda_graph)
         self._measured = measured
-        self._known: dict[tuple[frozenset[int], MayMove],
+        self._known: dict[tuple[frozenset[int], MayMove, Afterwards],
                           tuple[PricedGraph, SectionedGraphPlans]] = {}
         #: What is taken when all values are kept, with results as expected before the first step,
         #: or as they are when the caller drops all: a budget that is a share of it does not change
@@ -144,10 +147,10 @@ class Region:
         self.search_by(settings)
 
     def leave_afterwards(self, afterwards: Afterwards) -> None:
-        """Plans are made by this from now on."""
-        if afterwards != self._afterwards:
-            self._afterwards = afterwards
-            self._known.clear()
+        """Plans are made by this from now on; those without room for what was seen may return."""
+        self._afterwards = afterwards
+        self._known = {state: known for state, known in self._known.items()
+                       if state[2] == afterwards or not state[2].seen_bytes}
 
     def let_move(self, may_move: MayMove) -> None:
         """The plans that it has from now on may move so much."""
@@ -157,17 +160,17 @@ class Region:
 
     def _now(self) -> tuple[PricedGraph, SectionedGraphPlans]:
         dropped = self.results.now
-        state = dropped, self._may_move
+        state = dropped, self._may_move, self._afterwards
         if state not in self._known:
             known = price(self._measured.with_results_dropped(sorted(dropped)),
                           self.captured.device, bool(dropped),
                           self._slower if self._may_move else None,
                           self._may_move is MayMove.PARAMETERS)
-            after_bytes = self._after_bytes(known)
-            plans = (SectionedGraphPlans(known, self._settings, self._relatives, after_bytes,
-                                         self._seen_bytes(known))
+            room = self._after_bytes(known), self._seen_bytes(known)
+            plans = (SectionedGraphPlans(known, self._settings, self._relatives, *room,
+                                         notices=self._notices)
                      if self._leads
-                     else self._sizes.plans(known, self._settings, dropped, after_bytes))
+                     else self._sizes.plans(known, self._settings, dropped, *room, self._notices))
             self._known[state] = known, plans
         return self._known[state]
 
@@ -183,13 +186,13 @@ class Region:
 
     def _seen_bytes(self, known: PricedGraph) -> int:
         """The same of what was seen to follow."""
-        seen = 0 if self._settings.cuda_graph else self._afterwards.seen_bytes
-        return max(0, seen - known.uncounted_bytes)
+        return 0 if self._settings.cuda_graph else max(
+            0, self._afterwards.seen_bytes - known.uncounted_bytes)
 
     def _room_afterwards(self, known: PricedGraph) -> int:
         """Results in the caller's memory and states of the generator are gone by then."""
-        wanted = self._afterwards.bytes_beside_gradients(known.input_bytes)
-        return max(0, wanted - known.uncounted_bytes)
+        return max(0, self._afterwards.bytes_beside_gradients(known.input_bytes)
+                   - known.uncounted_bytes)
 
     @property
     def _recording_bytes(self) -> int:

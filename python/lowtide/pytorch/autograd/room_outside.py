@@ -10,6 +10,7 @@ from ..budget.memory import outside_room
 from ..common.notices import warn
 from .meter import Meter
 from .region import Region
+from .room_between import RoomBetween
 from .step_plans import StepPlans
 
 
@@ -23,6 +24,7 @@ class RoomOutside:
     def __init__(self, account: BudgetAccount[Region], step_plans: StepPlans,
                  regions: Sequence[Region]):
         self._account, self._step_plans, self._regions = account, step_plans, regions
+        self._between = RoomBetween()
         self._is_sought = True
         #: Whether what the step under way takes says something of those that follow. It does not
         #: where a graph is captured, as ops are measured then, nor where the plan is for results
@@ -55,14 +57,17 @@ class RoomOutside:
 
     def leave_between(self, meter: Meter) -> None:
         """A step begins. Where the one before exceeded the budget when its passes were over, plans
-        leave what was taken then from now on, as far as they can: code between two steps, such as
-        the forward pass of a teacher, runs beside the block of a step."""
-        total, seen = self._account.budget_bytes, outside_room(meter.between_bytes, 32)
-        if (not self.step_is_typical or total is None or meter.between_peak_bytes <= total
-                or seen <= self._account.between_bytes):
+        leave what was taken then, as far as they can, until that is not needed any more: code
+        between two steps, such as the forward pass of a teacher, runs beside the block of a step.
+        """
+        total = self._account.budget_bytes
+        if not self.step_is_typical or total is None or not meter.has_trained:
             return
-        self._account.between_bytes = seen
-        self._leave_afterwards()
+        room = self._between.after_step(outside_room(meter.between_bytes, 32),
+                                        exceeded=meter.between_peak_bytes > total)
+        if room != self._account.between_bytes:
+            self._account.between_bytes = room
+            self._leave_afterwards()
 
     def _reserve(self, outside_bytes: int) -> None:
         self._account.reserve_outside(outside_bytes)

@@ -89,7 +89,7 @@ class Session:
             settings.optimizer, settings.fused_update, lambda: self._parameters())
         self._graphs = Graphs(settings, self._account, self.regions, self._steps, self._state,
                               self._values, self._step_plans, self._updates,
-                              lambda: self._parameters())
+                              lambda: self._parameters(), self._notices)
         self._agreed = AgreedPasses(settings.group, self.regions)
         self._gradients_in_blocks = GradientsInBlocks(self._gradients, self.regions, self._account,
                                          self._admission)
@@ -260,6 +260,7 @@ class Session:
             self._begins_step = False
             self._graphs.ran_last = graph
             self._step_plans.has_trained = True
+            self._steps.note_trained(region)
         return gradients
 
     def _backward(self, region: Region, executor, ticket: torch.Tensor,
@@ -341,7 +342,7 @@ class Session:
         for observer in self.observers:
             observer()
         self._begins_step = True
-        self._step_plans.knows_step = self._step_plans.has_trained
+        self._steps.begin()
         unforeseen = self._clear_gradients(region)
         if not self._values.are_chosen_for(self._steps.of(region)):
             self._step_plans.choose_what_moves(region)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from ... import Graph, InfeasibleError, Plan
 from ..budget.account import BudgetAccount
 from ..budget.settings import Settings
+from ..common.notices import Notices
 from ..plans.graph_plans import SectionedGraphPlans
 from ..plans.planning import PricedGraph
 from ..plans.plans_of_size import PlansOfSize
@@ -50,9 +51,10 @@ class SizesOfGraph:
         self.largest = region
 
     def plans(self, priced: PricedGraph, settings: Settings, dropped: frozenset[int],
-              after_bytes: int) -> SectionedGraphPlans:
+              after_bytes: int, seen_bytes: int, notices: Notices) -> SectionedGraphPlans:
         """Of a size that is not the largest."""
-        return PlansOfSize(priced, settings, self._family.decisions(dropped), after_bytes)
+        return PlansOfSize(priced, settings, self._family.decisions(dropped), after_bytes,
+                           seen_bytes, notices)
 
 
 def _within(region: Region, budget_bytes: int) -> Plan:

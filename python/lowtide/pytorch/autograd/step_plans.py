@@ -33,9 +33,9 @@ class StepPlans:
         self._settings, self._account, self._steps = settings, account, steps
         self._values, self._notices, self._state = values, notices, state
         self.has_run = self.has_trained = False
-        #: Whether Dynamo breaks the model into several graphs, of which the first step is to show
-        #: the others, and whether that is over.
-        self.is_in_pieces = self.knows_step = False
+        #: Whether Dynamo breaks the model into several graphs, of which the first step of each size
+        #: is to show the others.
+        self.is_in_pieces = False
         #: Whether plans are only compared: then one that does not fit is an error.
         self.are_compared = False
         #: Whether graphs are chosen for another budget: then a search is made for each.
@@ -139,20 +139,21 @@ class StepPlans:
         fits is not set by itself."""
         chosen = self._settings.when_infeasible
         waits = self.has_trained and not self._are_chosen_again
-        return chosen == "warn" or (chosen is None and waits) or self._share_is_of_a_part
+        return (chosen == "warn" or (chosen is None and waits)
+                or (self._is_share_of_pieces and not self._steps.knows_any))
 
     @property
-    def _share_is_of_a_part(self) -> bool:
-        """Whether the budget is a share of a step of which only some graphs are known. That these
-        do not fit says nothing then: they run by the plans that need the least."""
-        is_share = self._account.budget.share is not None
-        return is_share and self.is_in_pieces and not self.knows_step
+    def _is_share_of_pieces(self) -> bool:
+        return self._account.budget.share is not None and self.is_in_pieces
 
     def smallest(self, region: Region, error: InfeasibleError) -> Plan:
         """What runs where nothing fits. Raises InfeasibleError where the settings want that."""
-        if self.are_compared or not self.may_exceed:
+        # Whether of its step only some graphs are known. That these do not fit in a share of what
+        # they take says nothing.
+        is_of_a_part = self._is_share_of_pieces and not self._steps.knows(region)
+        if self.are_compared or not (is_of_a_part or self.may_exceed):
             raise self.explained(region, error) from None  # a name for it would keep this frame
-        if self._share_is_of_a_part:
+        if is_of_a_part:
             return region.plans.smallest()
         reason, limit = self.explained(region, error), self._account.budget_bytes
         fits_alone = limit is not None and reason.smallest_budget <= limit

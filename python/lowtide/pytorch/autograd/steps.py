@@ -22,6 +22,25 @@ class Steps:
         self._seen: list[dict[Region, int]] = []
         #: Regions that begin no pass any more. What they began is no part of later steps.
         self.retired: set[Region] = set()
+        #: Regions of which a backward pass has run, and of which one ran before this step.
+        self._trained: set[Region] = set()
+        self._known: set[Region] = set()
+
+    def begin(self) -> None:
+        """A step begins: what ran until now shows which regions run with those that ran."""
+        self._known |= self._trained
+
+    def note_trained(self, region: Region) -> None:
+        self._trained.add(region)
+
+    @property
+    def knows_any(self) -> bool:
+        """Whether a step has ended."""
+        return bool(self._known)
+
+    def knows(self, region: Region) -> bool:
+        """Whether a step with this region has ended, so that those that run with it are known."""
+        return region in self._known
 
     def observe(self, region: Region) -> bool:
         """Notes what waits while a forward pass of this region begins; whether that is new."""
@@ -34,11 +53,16 @@ class Steps:
         return True
 
     def forget(self, region: Region) -> None:
+        self._trained.discard(region)
+        self._known.discard(region)
         self._seen = [{other: passes for other, passes in seen.items() if other is not region}
                       for seen in self._seen]
 
     def replace(self, region: Region, other: Region) -> None:
         """The other one runs in its place."""
+        for among in (self._trained, self._known):
+            if region in among:
+                among.add(other)
         self._seen = [_replaced(seen, region, other) for seen in self._seen]
 
     def of(self, region: Region) -> Mapping[Region, int]:

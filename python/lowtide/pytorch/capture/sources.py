@@ -9,8 +9,8 @@ from torch._functorch._aot_autograd import descriptors
 
 from ..joint_graph.primals import placeholders
 
-#: Of a node's meta.
-_DESCRIBED = "lowtide_input"
+#: Of the meta of a graph's inputs: role and name, as of ``describe_inputs``.
+DESCRIBED = "lowtide_input"
 
 #: Dynamo names an input by how it gets there: L['self']._modules['conv']._parameters['weight'].
 _PART = re.compile(r"\['(?P<key>[^']*)'\]|\[(?P<index>\d+)\]|\.(?P<attribute>\w+)")
@@ -28,9 +28,9 @@ def describe_inputs(module: torch.fx.GraphModule, inputs) -> list[tuple[str, str
     """
     nodes = module.graph.find_nodes(op="placeholder")
     for node, value in zip(nodes, inputs, strict=True):
-        if _DESCRIBED not in node.meta:
-            node.meta[_DESCRIBED] = _describe(node, value)
-    return [node.meta[_DESCRIBED] for node in nodes]
+        if DESCRIBED not in node.meta:
+            node.meta[DESCRIBED] = _describe(node, value)
+    return [node.meta[DESCRIBED] for node in nodes]
 
 
 def describe_primals(joint: torch.fx.GraphModule, inputs: list[tuple[str, str]]):

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import warnings
 
 from .source_folders import OF_LOWTIDE, OF_TORCH
 
-_NOT_USERS = (OF_TORCH, OF_LOWTIDE, "<")
+#: Context managers of ours stand between ours and the user's own lines.
+_NOT_USERS = (OF_TORCH, OF_LOWTIDE, contextlib.__file__, "<")
 
 
 class Notices:
@@ -15,11 +17,18 @@ class Notices:
 
     def __init__(self):
         self._said: set[str] = set()
+        self._most: dict[str, int] = {}
 
     def warn_once(self, cause: str, message: str) -> None:
         """``cause``: what tells one notice from another."""
         if cause not in self._said:
             self._said.add(cause)
+            warn(message)
+
+    def warn_of_more(self, cause: str, amount: int, message: str) -> None:
+        """The same of an amount, again only where it is larger than any that was named."""
+        if amount > self._most.get(cause, 0):
+            self._most[cause] = amount
             warn(message)
 
 

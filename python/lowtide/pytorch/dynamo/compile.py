@@ -19,7 +19,15 @@ from .fast_path import differentiable_results
 from .graph_of_sizes import graph_of_sizes
 from .joint_trace import JointTrace, trace_joint
 from .number_of_slices import FastestSlices
-from .shapes import PerShape, is_symbolic, number_positions, stand_ins, with_numbers
+from .retrace_warning import ManyNumbers
+from .shapes import (
+    PerShape,
+    is_symbolic,
+    named_numbers,
+    number_positions,
+    stand_ins,
+    with_numbers,
+)
 from .used_results import Used, detached
 from .variants import Variants
 
@@ -48,7 +56,7 @@ def _compile(graph: fx.GraphModule, inputs: Sequence, session: Session,
         def compile_for(*given):
             values = {position: given[position].item() for position in numbers}
             return _compile_for(with_numbers(graph, values), given, session, placed)
-        return PerShape(compile_for, numbers)
+        return PerShape(compile_for, numbers, named_numbers(graph), ManyNumbers(session.name))
     return _compile_for(graph, inputs, session, placed)
 
 

@@ -29,6 +29,7 @@ from ..shards.rewrite import with_collectives
 from ..slices import in_slices
 from ..stash import Stashes, stashed, stashes_of
 from .forward_backward_graphs import backward_graph, forward_graph
+from .quietly import quietly
 
 
 @dataclasses.dataclass(eq=False)
@@ -53,6 +54,7 @@ class JointTrace:
     run_backward: Callable | None = None
 
 
+@quietly()
 def trace_joint(graph: fx.GraphModule, inputs: Sequence, name: str,
                 evaluate: Callable[[Callable, Sequence], object], slices: int,
                 settings: Settings) -> JointTrace | Callable:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import torch
 from torch import fx
-from torch._dynamo.source import NumpyTensorSource
+from torch._dynamo.source import NumpyTensorSource, TensorPropertySource
 from torch._subclasses import FakeTensorMode
 
+from ..capture.sources import DESCRIBED
 from ..common.one_trace import ONE_TRACE_AT_A_TIME
+from .quietly import quietly
+from .retrace_warning import ManyNumbers
 
 
 def is_symbolic(value) -> bool:
@@ -43,6 +46,7 @@ def with_numbers(graph: fx.GraphModule, values: dict[int, float]) -> fx.GraphMod
     return graph
 
 
+@quietly()
 def stand_ins(graph: fx.GraphModule, inputs: Sequence) -> list:
     """The inputs without their elements, so that they may be kept: the graph is traced with them as
     with the inputs themselves."""
@@ -55,13 +59,32 @@ def stand_ins(graph: fx.GraphModule, inputs: Sequence) -> list:
             else value for value in inputs]
 
 
+def named_numbers(graph: fx.GraphModule) -> dict[int, str]:
+    """By position, what those inputs are called that are numbers of the user's code: they are part
+    of a plan. Sizes of tensors, which Dynamo passes beside them, are none."""
+    tensors = set(number_positions(graph))
+    described = enumerate(graph.graph.find_nodes(op="placeholder"))
+    return {position: node.meta[DESCRIBED][1] for position, node in described
+            if position in tensors or _is_users_integer(node)}
+
+
+def _is_users_integer(node: fx.Node) -> bool:
+    source = getattr(node.meta.get("grapharg"), "source", None)
+    return (isinstance(node.meta.get("example_value"), torch.SymInt)
+            and source is not None and not isinstance(source, TensorPropertySource))
+
+
 class PerShape:
     """A callable for every size: what ``compile(*inputs)`` makes for the sizes of a call serves all
-    calls of these sizes, and of these values at the positions of ``numbers``."""
+    calls of these sizes, and of these values at the positions of ``numbers``. ``names``: of numbers
+    of the user's code, whose plans ``many_numbers`` counts."""
 
-    def __init__(self, compile: Callable, numbers: Sequence[int] = ()):
-        self._compile = compile
+    def __init__(self, compile: Callable, numbers: Sequence[int] = (),
+                 names: Mapping[int, str] | None = None,
+                 many_numbers: ManyNumbers | None = None):
+        self._compile, self._many_numbers = compile, many_numbers
         self._numbers = frozenset(numbers)
+        self._names = names or {}
         self._compiled: dict[tuple, Callable] = {}
 
     def __call__(self, *inputs):
@@ -71,7 +94,15 @@ class PerShape:
             with ONE_TRACE_AT_A_TIME:
                 if key not in self._compiled:  # by another thread
                     self._compiled[key] = self._compile(*inputs)
+                    self._count(key)
         return self._compiled[key](*inputs)
+
+    def _count(self, key: tuple) -> None:
+        if self._many_numbers is not None:
+            sizes = tuple(value for position, value in enumerate(key)
+                          if position not in self._names)
+            self._many_numbers.see_plan(sizes, {name: key[position]
+                                                for position, name in self._names.items()})
 
 
 def _size(value):

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import logging
-import os
 import threading
 import types
-import warnings
 from collections.abc import Callable
 
 import torch
@@ -20,6 +17,7 @@ from ..common.one_trace import ONE_TRACE_AT_A_TIME
 from ..common.prepared import Prepared
 from .backend_errors import with_own_errors
 from .calls_that_raise import CallsThatRaise, forget_entry
+from .quietly import quietly
 from .retrace_warning import RetraceWarning
 from .unique_code import with_unique_code
 
@@ -28,8 +26,6 @@ MOST_TRACES = 64
 
 _here = threading.local()
 
-_CHATTY = ("torch._dynamo", "torch._functorch", "torch._guards", "torch._subclasses",
-           "torch.fx.experimental")
 
 
 def tracing_patiently():
@@ -70,7 +66,7 @@ def traced(function: Callable, backend: Callable | str, *, fullgraph: bool = Fal
     def trace_patiently(frame, *arguments, **named):
         codes[id(frame.f_code)] = frame.f_code
         with (ONE_TRACE_AT_A_TIME, no_interrupt_lost(), tracing_patiently(), _shapes(fixed_shapes),
-              _quietly(), _tracing_here()):
+              quietly(), _tracing_here()):
             found = trace(frame, *arguments, **named)
         calls_that_raise.see_trace(frame.f_code, found)
         return found
@@ -139,26 +135,6 @@ def _forget_compiled(code: types.CodeType, backend: Callable) -> None:
     for entry in torch._C._dynamo.eval_frame._debug_get_cache_entry_list(code):
         if entry.backend is backend:
             forget_entry(entry, "its model was dropped")
-
-
-@contextlib.contextmanager
-def _quietly():
-    """What PyTorch's tracers log and warn of on their own behalf is left out, unless TORCH_LOGS
-    asks for it: what concerns the user is said by us, or raised."""
-    if os.environ.get("TORCH_LOGS"):
-        yield
-        return
-    loggers = [logging.getLogger(name) for name in _CHATTY]
-    levels = [logger.level for logger in loggers]
-    try:
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", module=r"torch\._(dynamo|functorch|subclasses)")
-            for logger in loggers:
-                logger.setLevel(logging.CRITICAL)
-            yield
-    finally:
-        for logger, level in zip(loggers, levels):
-            logger.setLevel(level)
 
 
 def _shapes(fixed):

@@ -253,14 +253,15 @@ class GraphPlans:
 class SectionedGraphPlans(GraphPlans):
     """Those whose block may be given back in part after the backward pass, so that the budget has
     room for the ``after_bytes`` of what follows beside the gradients, or for the largest share of
-    them that a plan is found for. ``seen_bytes``: that were once seen to follow; plans have room
-    for all of them or do without, as they may not come again."""
+    them that a plan is found for. ``seen_bytes``: that were seen to follow; plans have room for all
+    of them or do without, as they may not come again. ``notices``: of the whole model."""
 
     def __init__(self, priced: PricedGraph, settings: Settings,
-                 relatives: Iterable[GraphPlans] = (), after_bytes: int = 0, seen_bytes: int = 0):
+                 relatives: Iterable[GraphPlans] = (), after_bytes: int = 0, seen_bytes: int = 0,
+                 *, notices: Notices):
         super().__init__(priced, settings, relatives)
         self._after_bytes, self._seen_bytes = after_bytes, max(after_bytes, seen_bytes)
-        self._notices = Notices()
+        self._notices = notices
         self._handed_out = handed_out_bytes(priced.graph)
         self._sectioned: dict[int, GraphPlans] = {}
         self._must_leave_all = bool(settings.layout is not None and after_bytes)
@@ -352,7 +353,8 @@ class SectionedGraphPlans(GraphPlans):
                                   for plan in plans.found()]
 
     def _warn_of(self, excess_bytes: int) -> None:
-        self._notices.warn_once("after", _NO_ROOM_AFTERWARDS.format(format_bytes(excess_bytes)))
+        self._notices.warn_of_more("after", excess_bytes,
+                                   _NO_ROOM_AFTERWARDS.format(format_bytes(excess_bytes)))
 
     def _plans_leaving(self, after_bytes: int) -> GraphPlans:
         if after_bytes not in self._sectioned:
