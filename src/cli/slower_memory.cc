@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <optional>
 #include <string_view>
 #include <utility>
 
@@ -13,18 +14,15 @@ namespace {
 
 constexpr std::string_view kPerSecond = "/s";
 
-/// "1.6GB/s", in bytes per second.
-double parse_bandwidth(std::string_view text, std::string_view option) {
-  if (text.ends_with(kPerSecond)) {
-    try {
-      const std::string_view amount = text.substr(0, text.size() - kPerSecond.size());
-      return static_cast<double>(parse_amount(amount, option));
-    } catch (const InputError&) {  // its message is about budgets
-    }
+/// "1.6GB/s", in bytes per second; nothing for what is none.
+std::optional<double> parse_bandwidth(std::string_view text, std::string_view option) {
+  if (!text.ends_with(kPerSecond)) return std::nullopt;
+  try {
+    const std::string_view amount = text.substr(0, text.size() - kPerSecond.size());
+    return static_cast<double>(parse_amount(amount, option));
+  } catch (const InputError&) {  // its message is about budgets
+    return std::nullopt;
   }
-  throw InputError(fmt::format("{} must be such as 20GB/s, or 2GB/s,1.6GB/s for out and in, not "
-                               "\"{}\".",
-                               option, text));
 }
 
 double units_per_second(const Graph& graph, const std::string& option) {
@@ -97,10 +95,15 @@ void add_slower_options(CLI::App& app, SlowerArguments& arguments) {
 slower::LaneSpeed parse_speed(std::string_view bandwidth, double latency, std::string_view option) {
   constexpr double kMicrosecond = 1e-6;
   const std::size_t comma = bandwidth.find(',');
-  const double out = parse_bandwidth(bandwidth.substr(0, comma), option);
-  const double in =
+  const auto out = parse_bandwidth(bandwidth.substr(0, comma), option);
+  const auto in =
       comma == std::string_view::npos ? out : parse_bandwidth(bandwidth.substr(comma + 1), option);
-  return {{latency * kMicrosecond, out}, {latency * kMicrosecond, in}};
+  if (!out || !in) {
+    throw InputError(fmt::format("{} must be such as 20GB/s, or 2GB/s,1.6GB/s for out and in, not "
+                                 "\"{}\".",
+                                 option, bandwidth));
+  }
+  return {{latency * kMicrosecond, *out}, {latency * kMicrosecond, *in}};
 }
 
 std::optional<offload::Slower> slower_from(const SlowerArguments& arguments, const Graph& graph) {

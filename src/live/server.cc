@@ -166,6 +166,9 @@ struct Server::Impl {
     try {
       acceptor.open(endpoint.protocol());
       close_in_programs(acceptor.native_handle());
+      // For a port of an earlier page, whose connections the system still remembers. One on which
+      // something listens is refused in any case.
+      acceptor.set_option(tcp::acceptor::reuse_address(true));
       acceptor.bind(endpoint);
       acceptor.listen();
     } catch (const boost::system::system_error& error) {

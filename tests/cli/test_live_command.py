@@ -121,10 +121,16 @@ def test_a_port_is_chosen_or_refused(lowtide):
         taken.listen()
         port = taken.getsockname()[1]
         lowtide("train", *TINY, "--live", "--port", port).fails(2, f"port {port}", "in use")
-    with shown(lowtide, "--port", port) as (_, url):
-        assert urllib.parse.urlsplit(url).port == port
+    for _ in range(2):  # at once after a page that had clients
+        with shown(lowtide, "--port", port) as (_, url):
+            assert urllib.parse.urlsplit(url).port == port
+            with socket.create_connection(("127.0.0.1", port), timeout=30) as client:
+                client.sendall(b"GET / HTTP/1.1\r\n\r\n")
+                while client.recv(1 << 16):  # until the server hangs up, which remembers that
+                    pass
     lowtide("train", *TINY, "--port", port).fails(2, "--port needs --live")
-    lowtide("train", *TINY, "--live", "--port", 65536).fails(2, "--port")
+    for wrong in (65536, -1, "http"):
+        lowtide("train", *TINY, "--live", "--port", wrong).fails(2, "--port", "from 0 to 65535")
 
 
 def test_nothing_listens_unless_asked(lowtide):

@@ -130,6 +130,8 @@ def test_what_is_no_bandwidth_is_refused(lowtide):
     plan = ["plan", GRAPH, "--budget", "60%"]
     lowtide(*plan, "--bandwidth", "20GB").fails(2, "20GB/s")
     lowtide(*plan, "--bandwidth", "0GB/s").fails(2, "--bandwidth")
+    for typed in ("1GB/s,2GB/s,3GB/s", "1GB/s,", "1GB/s,fast"):
+        lowtide(*plan, "--bandwidth", typed).fails(2, f'not "{typed}"')
     lowtide(*plan, "--latency", "5").fails(2, "--bandwidth")
     lowtide(*plan, "--slower-budget", "1GiB").fails(2, "--bandwidth")
 

@@ -249,6 +249,20 @@ def test_a_port_that_is_taken_is_named(served):
         Server(port, dict)
 
 
+def test_a_port_that_had_a_page_is_free_for_the_next():
+    """Also after clients of which the server was the first to hang up."""
+    port = 0
+    for _ in range(3):
+        server = Server(port, dict)
+        port = urllib.parse.urlsplit(server.url).port
+        with socket.create_connection(("127.0.0.1", port), timeout=30) as client:
+            client.sendall(f"GET / HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\r\n".encode())
+            while client.recv(1 << 16):
+                pass
+        server.end()
+        server.join()
+
+
 @pytest.mark.parametrize("make, words", [
     (lambda: lowtide.live(torch.nn.Linear(2, 2)), "is not wrapped"),
     (lambda: lowtide.live(lowtide.wrap(torch.nn.Linear(2, 2), mode="inductor")), "Inductor"),

@@ -224,6 +224,21 @@ def test_a_speed_is_checked(given, why):
         lowtide.Offload("/tmp", **given)
 
 
+def test_a_folder_is_that_of_the_moment_in_which_it_was_named(tmp_path, monkeypatch):
+    """Programs that make a folder for each run, and change to it, do so after that."""
+    monkeypatch.chdir(tmp_path)
+    pathlib.Path("values").mkdir()
+    one = lowtide.Offload("values")
+    two = lowtide.Offload("host", disk="values")
+    named = lowtide.Offload("values" if DEVICE == "cpu" else "host", bandwidth="2GB/s")
+    model = lowtide.wrap(built(PLAIN), None, "55%", optimizer="sgd", strategy="offload",
+                         offload=named, time_limit=0.5)
+    monkeypatch.chdir("/")
+    assert one.folder == two.second.folder == str(tmp_path / "values")
+    assert same(train(model, inputs), train(built(PLAIN), inputs))
+    assert model.memory.moved.bytes_out > 0
+
+
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
 def test_a_folder_that_cannot_be_written(tmp_path):
     tmp_path.chmod(0o500)

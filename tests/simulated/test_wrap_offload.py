@@ -161,6 +161,29 @@ def test_the_state_of_the_optimizer_lies_where_there_is_room(limits, tmp_path):
     assert memory.measured_peak <= memory.budget
 
 
+def test_the_state_of_a_group_that_is_added_lies_where_there_is_room_left(tmp_path):
+    def trained_with(wrap):
+        torch.manual_seed(7)
+        model, batch = Layers(1).to(DEVICE), torch.randn(256, 32).to(DEVICE)
+        labels = torch.arange(256).to(DEVICE) % 5
+        optimizer = torch.optim.Adam([model.layers[0].weight])
+        run = wrap(model, (batch, labels), optimizer)
+        for step in range(4):
+            if step == 2:
+                optimizer.add_param_group({"params": [model.last.weight], "lr": 0.01})
+            model.zero_grad()
+            run(batch, labels).backward()
+            optimizer.step()
+        return [bits(parameter) for parameter in model.parameters()]
+
+    def wrap(model, inputs, optimizer):
+        limit = int(2.5 * model.layers[0].weight.nbytes)  # its state takes two, the other's one
+        return lowtide.wrap(model, inputs, "90%", optimizer=optimizer, offload_budget=limit,
+                            time_limit=0.3, offload=both(tmp_path, optimizer_state=True))
+
+    assert trained_with(wrap) == trained_with(lambda model, *_: model)
+
+
 def test_two_places_that_are_too_small_for_the_state_are_refused(tmp_path):
     model, batch = Layers(1).to(DEVICE), torch.randn(256, 32).to(DEVICE)
     with pytest.raises(lowtide.InputError, match="offload_budget allows 1.00 KiB and disk_budget"):

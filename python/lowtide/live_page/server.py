@@ -77,7 +77,9 @@ class Server:
 
 class _Http(http.server.ThreadingHTTPServer):
     daemon_threads = True
-    allow_reuse_address = False
+    #: A page on a port of an earlier one, whose connections the system still remembers. A port on
+    #: which something listens is refused in any case.
+    allow_reuse_address = True
 
     def handle_error(self, request, client_address):
         """A client that goes away is no news for the user of a training."""

@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <cstdint>
+#include <limits>
 #include <memory>
 #include <optional>
 
@@ -187,6 +189,7 @@ Action define_train(CLI::App& app) {
                "Show the training while it runs, on a page for browsers of this machine")
       ->group("Page");
   app.add_option("--port", arguments->port, "Of that page [a free one]")
+      ->check(in_whole_range(0, std::numeric_limits<std::uint16_t>::max()))
       ->type_name("PORT")
       ->group("Page");
   add_quiet_flag(app, arguments->quiet);

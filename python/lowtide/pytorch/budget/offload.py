@@ -60,6 +60,8 @@ class Offload:
             raise InputError(f"parameters must be True or False, not {self.parameters!r}")
         self._require_second_place()
         if not self.is_host:
+            # The folder that is named now: a program may change its own before the first step.
+            object.__setattr__(self, "to", os.path.abspath(os.fsdecode(self.to)))
             _runtime.SlowerMemory.disk(self.folder)  # refuses one that cannot be used
 
     @staticmethod
@@ -84,6 +86,7 @@ class Offload:
             raise InputError("of an Offload as disk, bandwidth and latency count: give the others "
                              "to the Offload of the host's memory")
         slower_limit(self.disk_budget, "disk_budget")
+        object.__setattr__(self, "disk", second)
 
     @property
     def second(self) -> Offload | None:
@@ -101,7 +104,7 @@ class Offload:
 
     @property
     def folder(self) -> str:
-        return os.path.abspath(os.fspath(self.to))
+        return os.fspath(self.to)
 
     @property
     def speed(self) -> _core.Speed | None:

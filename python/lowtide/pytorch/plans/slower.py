@@ -59,9 +59,10 @@ class Slower:
         ``instead_of``: stores that are given back when their content is here, and that the limit
         does not count for that moment.
         """
-        place = self._place_for(wanted_bytes)
-        place.require_within_limit(wanted_bytes - sum(place.taken.get(store, 0)
-                                                      for store in instead_of))
+        place = next((place for place in self._places
+                      if place.has_room_left(wanted_bytes, instead_of)),
+                     self._place_for(wanted_bytes))
+        place.require_within_limit(wanted_bytes, instead_of)
         store = place.memory.open(wanted_bytes)
         place.taken[store] = wanted_bytes
         return store
@@ -118,14 +119,21 @@ class _Place:
     def has_room(self, wanted_bytes: int) -> bool:
         return self._limit is None or wanted_bytes <= self._limit
 
-    def require_within_limit(self, wanted_bytes: int) -> None:
-        taken = sum(self.taken.values())
-        if self._limit is None or not wanted_bytes or taken + wanted_bytes <= self._limit:
+    def has_room_left(self, wanted_bytes: int, instead_of: Collection = ()) -> bool:
+        """Whether the limit allows so many bytes beside what lies there, but ``instead_of``."""
+        return self.has_room(wanted_bytes + self._taken_beside(instead_of))
+
+    def require_within_limit(self, wanted_bytes: int, instead_of: Collection = ()) -> None:
+        if (self._limit is None or not wanted_bytes
+                or self.has_room_left(wanted_bytes, instead_of)):
             return
         raise InputError(
             f"{self._option}={format_bytes(self._limit)} is too small for all of a step together: "
-            f"{format_bytes(taken)} of {self.memory.name} are taken, and "
+            f"{format_bytes(self._taken_beside(instead_of))} of {self.memory.name} are taken, and "
             f"{format_bytes(wanted_bytes)} more are needed; allow more")
+
+    def _taken_beside(self, instead_of: Collection) -> int:
+        return sum(self.taken.values()) - sum(self.taken.get(store, 0) for store in instead_of)
 
     def seconds(self, moved_bytes: int) -> float:
         _, _, shared = self.speed
