@@ -52,7 +52,8 @@ def gradients(model, batch):
 
 @pytest.mark.parametrize("name, budget, batches", [
     pytest.param("llama", "80%", BATCHES, marks=pytest.mark.sweep),
-    ("llama", "80%", ["nothing masked", "padded"]), ("mistral", None, ["no mask"]), ("qwen2", None, ["nothing masked"])])
+    ("llama", "80%", ["nothing masked", "padded"]), ("mistral", None, ["no mask"]),
+    ("qwen2", None, ["nothing masked"])])
 def test_gradients_are_eager_ones_to_the_bit(name, budget, batches):
     plain = model_of(name)
     wrapped = lowtide.wrap(copy.deepcopy(plain), budget=budget, optimizer="none", time_limit=0.3)

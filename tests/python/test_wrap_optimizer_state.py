@@ -420,3 +420,10 @@ def test_a_derived_class_is_known_before_its_base_is_used(monkeypatch):
         pass
 
     assert why_not_in_pieces(Derived([nn.Parameter(torch.ones(1))])) == ""
+
+
+def test_without_an_optimizer_a_refusal_says_nothing_of_its_state(tmp_path):
+    with pytest.raises(lowtide.InfeasibleError) as caught:
+        lowtide.wrap(built(Words), (tokens(0),), "1MiB", optimizer="none", time_limit=0.3,
+                     offload=place(tmp_path, optimizer_state=None))
+    assert "optimizer's state" not in str(caught.value)

@@ -42,7 +42,8 @@ class PlaceOfState:
             raise InputError(f"optimizer_state=True: {why_not}. Leave it out, and the state stays "
                              f"in memory")
         #: Of messages that a budget is too small, where the state would move if it could.
-        self.remark = f" The optimizer's state stays in memory: {why_not}." if why_not else ""
+        self.remark = (f" The optimizer's state stays in memory: {why_not}."
+                       if why_not and settings.optimizer != "none" else "")
         may_move = self._wanted is not False and not why_not
         self._given: Any = settings.optimizer
         self._optimizer = MovingOptimizer(self._given, lock) if may_move else None

@@ -74,8 +74,8 @@ class Piecewise:
         """The optimizer's step, without its hooks and closure.
 
         Ctrl-C is heard between two parameters. An error leaves parameters and their state as they
-        were or as they are after the step; where a copy fails within a parameter that is cut, or gets
-        no memory, the state of this one is lost, and an Error says so whenever it is asked for.
+        were or as they are after the step; where a copy fails within a parameter that is cut, or
+        gets no memory, the state of this one is lost, and an Error says so when it is asked for.
         """
         self.adopt(optimizer)
         self._require_finished(self._unfinished)
