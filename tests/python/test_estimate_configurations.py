@@ -209,3 +209,12 @@ def test_the_advice_of_a_refusal_works(tmp_path, monkeypatch, capsys):
         "        return transformers.BertModel(config).train(), {\n"
         "            'input_ids': torch.zeros(2, 8, dtype=torch.int64)}\n")
     assert main(["estimate", "advised_module:make"]) == 0
+
+
+def test_a_batch_too_small_to_be_normalized_is_said():
+    configuration = transformers.LevitConfig(
+        image_size=64, patch_size=16, hidden_sizes=[16, 16, 16], num_attention_heads=[1, 1, 1],
+        depths=[1, 1, 1], key_dim=[8, 8, 8])
+    with pytest.raises(lowtide.InputError, match="per channel.*: give a larger batch, or "):
+        lowtide.estimate(configuration, optimizer="none")
+    assert lowtide.estimate(configuration, batch=2, optimizer="none").peak_bytes > 0

@@ -26,6 +26,9 @@ from .op_peaks import OpPeaks
 from .plan_of_step import with_plan
 from .traced_step import TracedStep, trace_step
 
+#: Of PyTorch's error where a normalization over a batch gets one value.
+_NORMALIZED_ALONE = "more than 1 value per channel"
+
 
 def estimate_model(
     subject: Any,
@@ -91,10 +94,11 @@ def _of_first_that_runs(batches: Iterable[ExampleBatch],
     example, first = refused[0]
     if isinstance(first, InputError):
         raise first
-    other_length = "" if length is None else f"give another length than {length}, or "
+    others = "give a larger batch, or " if _NORMALIZED_ALONE in str(first) else ""
+    others += "" if length is None else f"give another length than {length}, or "
     raise InputError(f"{name} does not run on the batch that an estimate makes for it, of "
                      f"{_sizes_of(example)} ({type(first).__name__}: {shortly(first)}): "
-                     f"{other_length}{HOW_TO_GIVE_INPUTS}") from first
+                     f"{others}{HOW_TO_GIVE_INPUTS}") from first
 
 
 @contextlib.contextmanager
