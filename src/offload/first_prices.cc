@@ -25,16 +25,18 @@ FirstPrices::FirstPrices(const Graph& graph, const Lanes& lanes, std::optional<B
 }
 
 std::vector<std::optional<double>> FirstPrices::choose(double least_worth,
-                                                       std::span<const TensorId> residents) const {
+                                                       std::span<const TensorId> residents,
+                                                       Together together) const {
+  const bool is_limited = slower_bytes_ && together == Together::all_at_once;
   std::vector<TensorId> chosen;
   for (TensorId id = 0; id < graph_.num_tensors(); ++id) {
     // Without a limit, it takes nothing from others to let the search decide.
-    const bool may = movable_[id] && (!slower_bytes_ || rests(id));
+    const bool may = movable_[id] && (!is_limited || rests(id));
     if (may && worth(id) >= least_worth) chosen.push_back(id);
   }
   std::ranges::stable_sort(chosen, std::ranges::greater{}, [&](TensorId id) { return worth(id); });
   std::vector<std::optional<double>> prices(graph_.tensors().size());
-  Bytes left = slower_bytes_.value_or(std::numeric_limits<Bytes>::max());
+  Bytes left = is_limited ? *slower_bytes_ : std::numeric_limits<Bytes>::max();
   for (TensorId id : residents) {
     const Bytes bytes = graph_.tensor(id).bytes;
     left -= std::min(left, align_up(bytes, kCopyAlignment));

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <vector>
@@ -16,11 +17,14 @@ class FirstPrices {
   /// `slower_bytes`: of slower memory; none: no limit.
   FirstPrices(const Graph& graph, const Lanes& lanes, std::optional<Bytes> slower_bytes);
 
+  /// Which values have prices where slower memory is limited: as many as it holds all at once, or
+  /// more, as each is there for a part of the step alone.
+  enum class Together : std::uint8_t { all_at_once, in_turns };
+
   /// By storage, for offload/loads.h. Residents have one first. Then values have one whose op takes
-  /// `least_worth` times the time of their copies or more, the dearest first, until slower memory
-  /// is full.
-  std::vector<std::optional<double>> choose(double least_worth,
-                                            std::span<const TensorId> residents) const;
+  /// `least_worth` times the time of their copies or more, the dearest first.
+  std::vector<std::optional<double>> choose(double least_worth, std::span<const TensorId> residents,
+                                            Together together) const;
 
  private:
   bool rests(TensorId id) const;

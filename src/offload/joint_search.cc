@@ -124,12 +124,22 @@ void JointSearch::try_choices(bool reruns) {
                                                    {3, 1},
                                                    {0.03, 0.97},
                                                    {0.3, 0.65}});
-  for (const Choice& choice : kChoices) improve_prices(choice, reruns);
+  using enum FirstPrices::Together;
+  const auto has_price = [](const std::optional<double>& price) { return price.has_value(); };
+  for (const auto& [worth, room] : kChoices) {
+    const double least_worth = reruns ? worth : 0;
+    const auto fewest = first_prices_.choose(least_worth, residents_, all_at_once);
+    improve_prices(fewest, room, reruns);
+    const auto most = first_prices_.choose(least_worth, residents_, in_turns);
+    if (std::ranges::count_if(most, has_price) > std::ranges::count_if(fewest, has_price)) {
+      improve_prices(most, room, reruns);
+    }
+  }
 }
 
 /// Of several shares of the residents, the best by a short trial of each with moves alone.
 void JointSearch::choose_residents(std::span<const TensorId> all) {
-  constexpr Choice kTrial{0.3, 0.97};
+  constexpr double kRoomOfTrial = 0.97;
   constexpr double kNoPlan = std::numeric_limits<double>::infinity();
   const Control round = control_;
   std::vector<TensorId> best;
@@ -141,7 +151,9 @@ void JointSearch::choose_residents(std::span<const TensorId> all) {
     tried = some.size();
     residents_ = some;
     control_ = share_of_time(round, kShareOfTry);
-    const double cost = improve_prices(kTrial, /*reruns=*/false);
+    const double cost = improve_prices(
+        first_prices_.choose(0, residents_, FirstPrices::Together::all_at_once), kRoomOfTrial,
+        /*reruns=*/false);
     // Where no share has found a plan, the most that may move leaves the most memory.
     if (cost < least || (least == kNoPlan && some.size() > best.size())) best = std::move(some);
     least = std::min(least, cost);
@@ -187,20 +199,21 @@ Bytes JointSearch::floor_without(std::span<const TensorId> residents) const {
 
 /// A load has the price of what was waited for it, so that the next search moves other values.
 /// Returns the cost of the best plan that it finds, infinity if it finds none. What was found
-/// before does not matter to it: so no search ends sooner because of another.
-double JointSearch::improve_prices(const Choice& choice, bool reruns) {
-  double best = std::numeric_limits<double>::infinity();
-  std::vector<std::optional<double>> prices =
-      first_prices_.choose(reruns ? choice.worth : 0, residents_);
+/// before does not matter to it: so no search ends sooner because of another. Nor does one end
+/// sooner because a plan takes more slower memory than there is.
+double JointSearch::improve_prices(std::vector<std::optional<double>> prices, double room,
+                                   bool reruns) {
+  double best = std::numeric_limits<double>::infinity(), least = best;
   for (int rounds = 0; rounds < kRoundsWithoutGain && !is_over(); ++rounds) {
-    const std::optional<Plan> plan = plan_with_prices(prices, budget_of(choice.room), reruns);
+    const std::optional<Plan> plan = plan_with_prices(prices, budget_of(room), reruns);
     if (!plan) return best;
     const std::vector<double> waited = time_of_waits(graph_, *plan);
     for (TensorId id = 0; id < graph_.num_tensors(); ++id) {
       if (prices[id]) *prices[id] += kPriceOfWaits * waited[id];
     }
+    if (plan->cost < least) rounds = -1;
+    least = std::min(least, plan->cost);
     if (plan->slower && !slower_.has_room(*plan->slower)) continue;
-    if (plan->cost < best) rounds = -1;
     best = std::min(best, plan->cost);
     keep_if_better(*plan);
   }
@@ -317,14 +330,21 @@ Planned JointSearch::refusal(Planned reruns) const {
       fmt::format("Every plan needs {} at least.", planner::in_full(floor + reserved_));
   planned.message =
       fmt::format("infeasible: no plan that moves values is found within {}{}.{} {}", within,
-                  taken_by_buffers(), reached_by_reruns(planned), planned.why_not_less);
+                  limits_of_moves(), reached_by_reruns(planned), planned.why_not_less);
   return planned;
 }
 
-std::string JointSearch::taken_by_buffers() const {
-  if (slower_.all_buffers() == 0) return "";
-  return fmt::format(", of which copies need {} for their buffers",
-                     planner::in_full(slower_.all_buffers()));
+/// What limits the moves beside the budget.
+std::string JointSearch::limits_of_moves() const {
+  std::string text;
+  if (slower_.all_buffers() != 0) {
+    text += fmt::format(", of which copies need {} for their buffers",
+                        planner::in_full(slower_.all_buffers()));
+  }
+  if (const std::optional<Bytes> bytes = slower_.all_bytes()) {
+    text += fmt::format(", with room for {} in slower memory", planner::in_full(*bytes));
+  }
+  return text;
 }
 
 std::string JointSearch::reached_by_reruns(const Planned& planned) const {

@@ -50,7 +50,7 @@ class JointSearch {
   void choose_residents(std::span<const TensorId> all);
   std::vector<TensorId> first_bytes(std::span<const TensorId> all, double share) const;
   Bytes floor_without(std::span<const TensorId> residents) const;
-  double improve_prices(const Choice& choice, bool reruns);
+  double improve_prices(std::vector<std::optional<double>> prices, double room, bool reruns);
   std::optional<Plan> plan_with_prices(std::span<const std::optional<double>> prices, Bytes room,
                                        bool reruns);
   std::int64_t work_of_packing() const;
@@ -61,7 +61,7 @@ class JointSearch {
   void keep_if_better(Plan plan);
   planner::Planned nothing_planned() const;
   planner::Planned refusal(planner::Planned reruns) const;
-  std::string taken_by_buffers() const;
+  std::string limits_of_moves() const;
   std::string reached_by_reruns(const planner::Planned& planned) const;
 
   const Graph& graph_;

@@ -127,11 +127,10 @@ std::string moved_text(const Graph& graph, const Explanation& e, int most, std::
   const double whole = e.keep_all_cost > 0 ? e.keep_all_cost : 1;
   const auto shown = head(e.moved, most);
   for (const Explanation::Moved& moved : shown) {
-    std::vector<std::string> cells = {graph.tensor(moved.storage).name,
-                                      format_bytes(graph.tensor(moved.storage).bytes),
-                                      fmt::format("{}", moved.times_back),
-                                      fmt::format("{:.2f}%", 100 * moved.copies / whole),
-                                      fmt::format("{:.2f}%", 100 * moved.waited / whole)};
+    std::vector<std::string> cells = {
+        graph.tensor(moved.storage).name, format_bytes(graph.tensor(moved.storage).bytes),
+        fmt::format("{}", moved.times_back), fmt::format("{:.2f}%", 100 * moved.copies / whole),
+        fmt::format("{:.2f}%", 100 * moved.waited / whole)};
     if (e.has_two_places) {
       cells.push_back(moved.place == PlaceIndex::first ? "the host's memory" : "the disk");
     }
