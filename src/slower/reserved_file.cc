@@ -63,6 +63,13 @@ Bytes largest_file() {
   return align_down(is_limited ? static_cast<Bytes>(limit.rlim_cur) : kMost, kPage);
 }
 
+[[noreturn]] void exceeds_largest_file(const fs::path& folder, Bytes bytes) {
+  throw Error(fmt::format(
+      "cannot reserve {} ({} bytes) for values in the folder {}: this process may write {} to a "
+      "file at most; raise that limit (ulimit -f), or ask for fewer bytes",
+      format_bytes(bytes), bytes, folder.string(), format_bytes(largest_file())));
+}
+
 }  // namespace
 
 Descriptor reserve_file(const fs::path& folder, Bytes bytes) {
@@ -79,9 +86,7 @@ Descriptor reserve_file(const fs::path& folder, Bytes bytes) {
   // First, as some file systems take all there is before they find that it is too little.
   const std::optional<Bytes> free = free_bytes(file.get());
   if (free && *free < bytes) cannot_reserve(folder, bytes, free, std::strerror(ENOSPC));
-  if (bytes > largest_file()) {
-    cannot_reserve(folder, bytes, free, "more than this process may write to a file (ulimit -f)");
-  }
+  if (bytes > largest_file()) exceeds_largest_file(folder, bytes);
   int error = EINTR;
   while (error == EINTR) error = ::posix_fallocate(file.get(), 0, align_up(bytes, kPage));
   if (error != 0) cannot_reserve(folder, bytes, free, std::strerror(error));
