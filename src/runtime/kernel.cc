@@ -63,6 +63,15 @@ void flatten(c10::IValue& value, std::vector<at::Tensor>& results) {
   }
 }
 
+/// Where the error is of one of these classes, by which programs catch it: the same with this text.
+template <typename... Kinds>
+void throw_as_one_of(const c10::Error& error, const std::string& text) {
+  const auto throw_as = [&]<typename Kind>(const Kind* as_kind) {
+    if (as_kind != nullptr) throw Kind(text, /*backtrace=*/nullptr);
+  };
+  (throw_as(dynamic_cast<const Kinds*>(&error)), ...);
+}
+
 }  // namespace
 
 struct Kernel::Impl {
@@ -185,7 +194,11 @@ void Kernel::run(std::span<const at::Tensor* const> inputs, bool withhold_mutate
     throw;
   } catch (const c10::Error& error) {
     impl.stack.clear();
-    throw Error(fmt::format("{} failed: {}", impl.label(), error.what_without_backtrace()));
+    const std::string why =
+        fmt::format("{} failed: {}", impl.label(), error.what_without_backtrace());
+    throw_as_one_of<c10::IndexError, c10::ValueError, c10::TypeError, c10::NotImplementedError>(
+        error, why);
+    throw Error(why);
   } catch (const std::exception& error) {
     impl.stack.clear();
     throw Error(fmt::format("{} failed: {}", impl.label(), error.what()));

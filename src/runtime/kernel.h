@@ -25,7 +25,8 @@ class Kernel {
   /// `inputs` in the order of op.inputs. With `withhold_mutated`, the optional arguments that the
   /// op would write are passed as None (for a second execution). Results flattened (tensor lists
   /// too) in the order of op.outputs: undefined results and those that are a mutated input are
-  /// left out. Throws Error that names the op when the kernel fails.
+  /// left out. Throws Error that names the op when the kernel fails; an error
+  /// of LibTorch for an index, a value, a type or what is not implemented keeps its class.
   std::vector<at::Tensor> run(std::span<const at::Tensor> inputs,
                               bool withhold_mutated = false) const;
 

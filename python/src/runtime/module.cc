@@ -67,13 +67,21 @@ void bind_memory(py::module_& module) {
   }, py::arg("device") = kCpu);
 }
 
-/// As torch raises it, so that programs which try a smaller batch then go on.
-void translate_out_of_memory(std::exception_ptr thrown) {
+/// As torch raises them, so that programs which catch them go on, such as with a smaller batch.
+void translate_errors_of_ops(std::exception_ptr thrown) {
   try {
     if (thrown) std::rethrow_exception(thrown);
   } catch (const c10::OutOfMemoryError& error) {
     const py::object kind = py::module_::import("torch").attr("OutOfMemoryError");
     PyErr_SetString(kind.ptr(), error.what_without_backtrace());
+  } catch (const c10::IndexError& error) {
+    PyErr_SetString(PyExc_IndexError, error.what_without_backtrace());
+  } catch (const c10::ValueError& error) {
+    PyErr_SetString(PyExc_ValueError, error.what_without_backtrace());
+  } catch (const c10::TypeError& error) {
+    PyErr_SetString(PyExc_TypeError, error.what_without_backtrace());
+  } catch (const c10::NotImplementedError& error) {
+    PyErr_SetString(PyExc_NotImplementedError, error.what_without_backtrace());
   }
 }
 
@@ -83,7 +91,7 @@ void translate_out_of_memory(std::exception_ptr thrown) {
 PYBIND11_MODULE(_runtime, module) {
   module.doc() = "The compiled part of lowtide that runs plans with LibTorch.";
   pybind11::module_::import("lowtide._core");
-  pybind11::register_exception_translator(&lowtide::python::translate_out_of_memory);
+  pybind11::register_exception_translator(&lowtide::python::translate_errors_of_ops);
   lowtide::batch_norm::register_ops();
   lowtide::stash::register_ops();
   lowtide::python::bind_profile(module);
