@@ -7,6 +7,7 @@ import warnings
 import lowtide
 import pytest
 import torch
+from lowtide.pytorch.autograd import room_between
 from lowtide.pytorch.autograd.room_between import RoomBetween
 from lowtide.pytorch.wrap import session_of
 from torch import nn
@@ -14,6 +15,13 @@ from wrap_cases import built
 
 #: What every budget leaves free, in the simulation of uses.
 FREE = 10
+#: Steps that these tests wait at first.
+PATIENCE = 8
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch):
+    monkeypatch.setattr(room_between, "_FIRST_PATIENCE", PATIENCE)
 
 
 def simulated(uses):
@@ -44,7 +52,7 @@ def test_room_follows_random_uses(seed):
 @pytest.mark.parametrize("use", [11, 1000])
 def test_room_for_one_use_is_given_back_after_some_steps(use):
     left, exceeding = simulated([1, use] + [1] * 20)
-    assert left == [0] + [use] * 8 + [0] * 13
+    assert left == [0] + [use] * PATIENCE + [0] * (21 - PATIENCE)
     assert sum(exceeding) == 1
 
 
@@ -52,7 +60,7 @@ def test_room_for_one_use_is_given_back_after_some_steps(use):
 def test_what_comes_again_and_again_exceeds_the_budget_ever_more_seldom(period):
     uses = [100 if step % period == 0 else 1 for step in range(period * 40)]
     _, exceeding = simulated(uses)
-    assert sum(exceeding) <= 1 + max(0, math.ceil(math.log2(period / 8)))
+    assert sum(exceeding) <= 1 + max(0, math.ceil(math.log2(period / PATIENCE)))
 
 
 def test_large_uses_among_smaller_ones_leave_the_room_of_the_smaller_ones():

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-#: Steps in a row that did not need it, after which room is given back for the first time.
-_FIRST_PATIENCE = 8
+#: Steps in a row that did not need it, after which room is given back for the first time: more than
+#: most programs train between two evaluations, as a budget that is exceeded is worse than room that
+#: nobody uses.
+_FIRST_PATIENCE = 256
 
 
 class RoomBetween:
