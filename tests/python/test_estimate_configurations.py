@@ -218,3 +218,9 @@ def test_a_batch_too_small_to_be_normalized_is_said():
     with pytest.raises(lowtide.InputError, match="per channel.*: give a larger batch, or "):
         lowtide.estimate(configuration, optimizer="none")
     assert lowtide.estimate(configuration, batch=2, optimizer="none").peak_bytes > 0
+
+
+def test_a_class_that_transformers_lists_and_does_not_have_is_none(monkeypatch):
+    mapping = transformers.AutoModelForMaskedLM._model_mapping
+    monkeypatch.setitem(mapping._model_mapping, "bert", "BertForNothing")
+    assert type(model_of(transformers.BertConfig(**TEXT))) is transformers.BertLMHeadModel

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import importlib
 import json
@@ -176,7 +177,12 @@ def _classes_of(transformers, configuration, place: str) -> list[Any]:
 def _mapped(transformers, names: Iterable[str], configuration) -> list[Any]:
     mappings = (getattr(transformers, name)._model_mapping for name in names
                 if hasattr(transformers, name))  # some are of later versions
-    found = [mapping[type(configuration)] for mapping in mappings if type(configuration) in mapping]
+    found = []
+    for mapping in mappings:
+        # Some of the classes that transformers lists it does not have.
+        with contextlib.suppress(ValueError, AttributeError):
+            if type(configuration) in mapping:
+                found.append(mapping[type(configuration)])
     return [kind[0] if isinstance(kind, (tuple, list)) else kind for kind in found]
 
 
