@@ -19,7 +19,7 @@ MODELS = {"resnet50": ("--batch", 16),
           "unet": ("--batch", 4)}
 SHARES = (60, 40, 25)
 WAYS = {"rerun": ("--strategy", "search"), "move": ("--strategy", "offload"), "both": ()}
-COLUMNS = ("model", "share", "budget_bytes", "way", "measured_bytes", "moved_bytes", "waited",
+COLUMNS = ("model", "share", "way", "budget_bytes", "measured_bytes", "moved_bytes", "waited",
            "predicted", "measured")
 
 
@@ -56,7 +56,7 @@ def main():
     parser.add_argument("--time-limit", type=float, default=15, help="of each search, in seconds")
     arguments = parser.parse_args()
 
-    table = Table("offload", COLUMNS, key=4)
+    table = Table("offload", COLUMNS, key=3)
     for model in arguments.models.split(","):
         whole = run(model, 1)  # also measures what the profile lacks
         for share in map(int, arguments.shares.split(",")):
@@ -70,7 +70,7 @@ def main():
                 result, measured = outcome
                 if result["measured_peak_bytes"] > result["budget_bytes"]:
                     sys.exit(f"{model} within {share}%, {way}: the budget was exceeded")
-                table.add(model, share / 100, result["budget_bytes"], way,
+                table.add(model, share / 100, way, result["budget_bytes"],
                           result["measured_peak_bytes"], result["bytes_out"],
                           result["wait_seconds"], result["overhead"], measured)
     table.close()
