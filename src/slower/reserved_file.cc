@@ -32,14 +32,20 @@ std::optional<Bytes> free_bytes(int file) {
       format_bytes(bytes), folder.string(), std::strerror(error)));
 }
 
-[[noreturn]] void cannot_reserve(const fs::path& folder, Bytes bytes, std::optional<Bytes> free,
-                                 const std::string& reason) {
-  throw Error(fmt::format(
-      "cannot reserve {} ({} bytes) for values in the folder {}: {}; {}; free some space there, "
-      "choose a folder on another disk, or ask for fewer bytes",
-      format_bytes(bytes), bytes, folder.string(), reason,
-      free ? fmt::format("its file system has {} ({} bytes) free", format_bytes(*free), *free)
-           : "its file system does not say what is free"));
+[[noreturn]] void cannot_reserve(const fs::path& folder, Bytes bytes, const std::string& why) {
+  throw Error(fmt::format("cannot reserve {} ({} bytes) for values in the folder {}: {}",
+                          format_bytes(bytes), bytes, folder.string(), why));
+}
+
+[[noreturn]] void has_no_room(const fs::path& folder, Bytes bytes, std::optional<Bytes> free,
+                              int error) {
+  cannot_reserve(
+      folder, bytes,
+      fmt::format(
+          "{}; {}; free some space there, choose a folder on another disk, or ask for fewer bytes",
+          std::strerror(error),
+          free ? fmt::format("its file system has {} ({} bytes) free", format_bytes(*free), *free)
+               : "its file system does not say what is free"));
 }
 
 /// A file without a name. Where the file system cannot make one, a file that loses its name at
@@ -63,13 +69,6 @@ Bytes largest_file() {
   return align_down(is_limited ? static_cast<Bytes>(limit.rlim_cur) : kMost, kPage);
 }
 
-[[noreturn]] void exceeds_largest_file(const fs::path& folder, Bytes bytes) {
-  throw Error(fmt::format(
-      "cannot reserve {} ({} bytes) for values in the folder {}: this process may write {} to a "
-      "file at most; raise that limit (ulimit -f), or ask for fewer bytes",
-      format_bytes(bytes), bytes, folder.string(), format_bytes(largest_file())));
-}
-
 }  // namespace
 
 Descriptor reserve_file(const fs::path& folder, Bytes bytes) {
@@ -85,11 +84,16 @@ Descriptor reserve_file(const fs::path& folder, Bytes bytes) {
   Descriptor file = open_nameless(folder, bytes);
   // First, as some file systems take all there is before they find that it is too little.
   const std::optional<Bytes> free = free_bytes(file.get());
-  if (free && *free < bytes) cannot_reserve(folder, bytes, free, std::strerror(ENOSPC));
-  if (bytes > largest_file()) exceeds_largest_file(folder, bytes);
+  if (free && *free < bytes) has_no_room(folder, bytes, free, ENOSPC);
+  if (bytes > largest_file()) {
+    cannot_reserve(folder, bytes,
+                   fmt::format("this process may write {} to a file at most; raise that limit "
+                               "(ulimit -f), or ask for fewer bytes",
+                               format_bytes(largest_file())));
+  }
   int error = EINTR;
   while (error == EINTR) error = ::posix_fallocate(file.get(), 0, align_up(bytes, kPage));
-  if (error != 0) cannot_reserve(folder, bytes, free, std::strerror(error));
+  if (error != 0) has_no_room(folder, bytes, free, error);
   return file;
 }
 

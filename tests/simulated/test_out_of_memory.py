@@ -80,10 +80,16 @@ def all_but(free_bytes):
     return hog
 
 
+def each_left_by(model, optimizer):
+    """By parameter, it and its state, as the user sees them."""
+    return [[tensor.detach().cpu().clone()
+             for tensor in (parameter, *optimizer.state.get(parameter, {}).values())]
+            for parameter in model.parameters()]
+
+
 def left_by(model, optimizer):
     """All of the user's that a failed step must leave."""
-    state = [value for values in optimizer.state.values() for value in values.values()]
-    return [tensor.detach().cpu().clone() for tensor in [*model.parameters(), *state]]
+    return [tensor for some in each_left_by(model, optimizer) for tensor in some]
 
 
 def refused_step(trained, x, request):
@@ -136,13 +142,6 @@ def test_whichever_request_of_the_first_step_is_refused_the_next_one_is_planned_
         assert refused_step((wrapped, planned[1]), x, request)
         step(wrapped, planned[1], x)
         assert all(map(torch.equal, parameters(wrapped), parameters(eager[0])))
-
-
-def each_left_by(model, optimizer):
-    """By parameter, it and its state, as the user sees them."""
-    return [[tensor.detach().cpu().clone()
-             for tensor in (parameter, *optimizer.state.get(parameter, {}).values())]
-            for parameter in model.parameters()]
 
 
 def twin_of(model, optimizer):

@@ -170,7 +170,7 @@ class _Trials:
     def _crowding(self, meeting: float) -> Crowding:
         """Stretches that end with a meeting are compared without it. The median of all runs counts:
         one that others disturb the least is one that ranks began at different moments."""
-        works = self._compute, self._stream
+        works = self._compute_stretch, self._stream_stretch
         times = self._usual_times(
             {(work, together): self._stretch(work, together or self._group.rank == 0)
              for work in works for together in (False, True)}, usual=statistics.median)
@@ -181,8 +181,7 @@ class _Trials:
             return alone, max(1.0, together / alone) if alone > 0.0 else 1.0
 
         (_, computing), (alone, streaming) = map(alone_and_longer, works)
-        pieces = _MANY_FAR_PIECES if self._is_crowded else _FAR_PIECES
-        moved = pieces * 2 * self._far.nbytes  # each piece reads and writes it
+        moved = self._far_pieces * 2 * self._far.nbytes  # each piece reads and writes it
         return Crowding(computing, streaming, moved / alone if alone > 0.0 else math.inf)
 
     def _ranks_and_processors(self) -> tuple[int, int]:
@@ -192,30 +191,34 @@ class _Trials:
         (_, processors), number = min(ranks.items(), key=lambda item: item[0][1] / item[1])
         return number, processors
 
-    def _stretch(self, work: Callable[[bool], None], works: bool) -> Callable[[], object]:
+    def _stretch(self, work: Callable[[], None], works: bool) -> Callable[[], object]:
         """A stretch of work of this rank, or none. Ranks that share processors do not all get them
         at once: there it is long, and until all are through."""
         def run() -> None:
             if works:
-                work(self._is_crowded)
+                work()
             if self._is_crowded:
                 self._meet()
 
         return run
 
-    def _compute(self, long: bool) -> None:
-        self._compute_pieces(_MANY_PIECES if long else _PIECES_OF_STRETCH)
+    def _compute_stretch(self) -> None:
+        self._compute(_MANY_PIECES if self._is_crowded else _PIECES_OF_STRETCH)
 
-    def _stream(self, long: bool) -> None:
-        for _ in range(_MANY_FAR_PIECES if long else _FAR_PIECES):
+    def _stream_stretch(self) -> None:
+        for _ in range(self._far_pieces):
             self._far.add_(1.0)
+
+    @property
+    def _far_pieces(self) -> int:
+        return _MANY_FAR_PIECES if self._is_crowded else _FAR_PIECES
 
     def _work(self) -> None:
         """Before a collective, uncounted: it lets the threads of the backend sleep and takes the
         processors' caches, as in a step."""
-        self._compute_pieces(_PIECES)
+        self._compute(_PIECES)
 
-    def _compute_pieces(self, pieces: int) -> None:
+    def _compute(self, pieces: int) -> None:
         for _ in range(pieces):
             self._factors @ self._factors
             self._sum.add_(1.0)
@@ -238,7 +241,7 @@ class _Trials:
     def _pieces_and_meetings(self, meetings: int) -> None:
         """As much work however often ranks meet in it."""
         for _ in range(meetings):
-            self._compute_pieces(_MEETINGS * _PIECES_BETWEEN // meetings)
+            self._compute(_MEETINGS * _PIECES_BETWEEN // meetings)
             self._meet()
 
     def _cost_of(self, name: str, times: Mapping[_Key, _Times], late: float) -> CollectiveCost:
