@@ -180,7 +180,7 @@ def _mapped(transformers, names: Iterable[str], configuration) -> list[Any]:
     found = []
     for mapping in mappings:
         # Some of the classes that transformers lists it does not have.
-        with contextlib.suppress(ValueError, AttributeError):
+        with contextlib.suppress(ValueError):
             if type(configuration) in mapping:
                 found.append(mapping[type(configuration)])
     return [kind[0] if isinstance(kind, (tuple, list)) else kind for kind in found]
