@@ -27,7 +27,6 @@ MOST_TRACES = 64
 _here = threading.local()
 
 
-
 def tracing_patiently():
     """A context with Dynamo's settings for wrapped modules. A module that is traced too often would
     run unplanned, so that is an error; recurrent layers and gradients within the forward pass are
