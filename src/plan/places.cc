@@ -23,4 +23,19 @@ PlaceBytes bytes_of_places(const SlowerMemory& slower) {
   return {slower.second->begin, slower.bytes - slower.second->begin};
 }
 
+PlaceTimes times_of_copies(const Graph& graph, const Plan& plan) {
+  const PlaceLanes lanes = lanes_of_places(plan);
+  const std::vector<PlaceIndex> places = places_of_copies(graph, plan);
+  PlaceTimes times;
+  for (const Action& action : plan.actions) {
+    if (action.verb != Verb::offload && action.verb != Verb::prefetch) continue;
+    const TensorId storage = graph.storage(action.index);
+    const Lanes& of_place = lanes.of(places[storage]);
+    const Lane& lane = action.verb == Verb::offload ? of_place.out : of_place.in;
+    (places[storage] == PlaceIndex::first ? times.first : times.second) +=
+        lane.time(graph.tensor(storage).bytes);
+  }
+  return times;
+}
+
 }  // namespace lowtide

@@ -18,4 +18,11 @@ struct PlaceBytes {
 };
 PlaceBytes bytes_of_places(const SlowerMemory& slower);
 
+/// For how long the lanes of each place have copies of the plan to do, in the cost unit of the
+/// graph.
+struct PlaceTimes {
+  double first = 0, second = 0;
+};
+PlaceTimes times_of_copies(const Graph& graph, const Plan& plan);
+
 }  // namespace lowtide

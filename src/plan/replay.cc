@@ -261,6 +261,15 @@ Replay replay(const Graph& graph, const Plan& plan) {
   return machine.finish();
 }
 
+Plan with_lanes(const Graph& graph, Plan plan, const PlaceLanes& lanes) {
+  if (!plan.slower) return plan;
+  plan.slower->lanes = lanes.first;
+  if (plan.slower->second) plan.slower->second->lanes = lanes.second;
+  plan.lower_bound.reset();
+  plan.cost = replay(graph, plan).cost;
+  return plan;
+}
+
 KeepAll keep_all_reference(const Graph& graph) {
   const Plan plan = keep_all(graph);
   return {plan.cost, plan.peak_bytes};

@@ -26,6 +26,10 @@ struct Replay {
 /// gives a better message).
 Replay replay(const Graph& graph, const Plan& plan);
 
+/// A valid plan with other lanes, and the time that it takes by them. Its lower bound was one for
+/// the lanes before, so it has none.
+Plan with_lanes(const Graph& graph, Plan plan, const PlaceLanes& lanes);
+
 /// The keep-all plan's values, the reference for overheads and shares.
 struct KeepAll {
   double cost = 0;

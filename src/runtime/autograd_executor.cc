@@ -272,7 +272,7 @@ Bytes AutogradExecutor::used_bytes() const {
   return report.measured_peak_bytes - report.outside_bytes;
 }
 
-slower::Counters AutogradExecutor::moved() const { return impl_->halves.moved(); }
+slower::PlaceCounters AutogradExecutor::moved() const { return impl_->halves.moved(); }
 
 const std::vector<std::string>& AutogradExecutor::overruns() const {
   return impl_->halves.report().overruns;

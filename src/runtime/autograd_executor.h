@@ -158,8 +158,8 @@ class AutogradExecutor {
   /// for the caller, comes from the framework and is counted in device/allocation.h.
   Bytes used_bytes() const;
   /// Since the last step began, or its residents were sent away: what moved to slower memory and
-  /// back, and what was waited for that.
-  slower::Counters moved() const;
+  /// back, and what was waited for that, by place.
+  slower::PlaceCounters moved() const;
   /// One line for each op of the last step that requested more than profiled.
   const std::vector<std::string>& overruns() const;
 

@@ -111,7 +111,7 @@ void StepHalves::await_moves() const noexcept {
 
 void StepHalves::send_away(std::span<const at::Tensor> given) {
   if (away_ == nullptr) return;
-  moved_before_ = store_->counters();
+  moved_before_ = store_->counters_of_places();
   std::vector<AwayResidents::Resident> sent;
   for (std::size_t i = 0; i < residents_.size(); ++i) {
     const TensorId id = residents_[i];
@@ -133,7 +133,7 @@ void StepHalves::begin(std::span<const at::Tensor> given) {
   if (away_ != nullptr && away_->bytes() == 0) {
     throw std::logic_error("a pass without send_away() before it");
   }
-  if (away_ == nullptr && store_ != nullptr) moved_before_ = store_->counters();
+  if (away_ == nullptr && store_ != nullptr) moved_before_ = store_->counters_of_places();
   await_moves();
   sections_.give_back_late();
   take_block();
@@ -303,8 +303,9 @@ OpId StepHalves::unrecordable_op() const {
   return first == kNone ? second_.refused_op() : first;
 }
 
-slower::Counters StepHalves::moved() const {
-  return store_ == nullptr ? slower::Counters{} : store_->counters() - moved_before_;
+slower::PlaceCounters StepHalves::moved() const {
+  if (store_ == nullptr) return {};
+  return store_->counters_of_places() - moved_before_;
 }
 
 }  // namespace lowtide::runtime

@@ -80,7 +80,7 @@ class StepHalves {
   OpId unrecordable_op() const;
   std::int64_t recordings() const { return first_.recordings() + second_.recordings(); }
   /// Since the last step began, or its residents were sent away.
-  slower::Counters moved() const;
+  slower::PlaceCounters moved() const;
 
  private:
   void take_block();
@@ -104,7 +104,7 @@ class StepHalves {
   std::vector<TensorId> residents_;
   std::vector<bool> is_away_;  ///< by tensor: whether it is a resident that the plan moves
   std::shared_ptr<AwayResidents> away_;
-  slower::Counters moved_before_;  ///< when the last step began
+  slower::PlaceCounters moved_before_;  ///< when the last step began
   BlockMap map_;
   Sections sections_;
   std::unique_ptr<ArenaRunner> runner_;  ///< for the sections' last addresses; null without

@@ -72,11 +72,8 @@ void JoinedStore::wait(Ticket ticket) { store_of(ticket).wait(of_store(ticket));
 
 bool JoinedStore::done(Ticket ticket) const { return store_of(ticket).done(of_store(ticket)); }
 
-Counters JoinedStore::counters() const {
-  const Counters first = first_ ? first_->counters() : Counters{};
-  const Counters second = second_ ? second_->counters() : Counters{};
-  return {first.bytes_out + second.bytes_out, first.bytes_in + second.bytes_in,
-          first.copy_seconds + second.copy_seconds, first.wait_seconds + second.wait_seconds};
+PlaceCounters JoinedStore::counters_of_places() const {
+  return {first_ ? first_->counters() : Counters{}, second_ ? second_->counters() : Counters{}};
 }
 
 }  // namespace lowtide::slower

@@ -21,7 +21,8 @@ class JoinedStore final : public Store {
   Ticket read(Bytes offset, std::span<std::byte> into, std::string_view name) override;
   void wait(Ticket ticket) override;
   bool done(Ticket ticket) const override;
-  Counters counters() const override;
+  Counters counters() const override { return counters_of_places().sum(); }
+  PlaceCounters counters_of_places() const override;
 
  private:
   bool is_second(Bytes offset, std::size_t bytes) const;

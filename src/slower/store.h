@@ -22,9 +22,23 @@ struct Counters {
   double copy_seconds = 0;  ///< in which a lane had copies to do, the sum of both lanes
   double wait_seconds = 0;  ///< that waits for copies held up what asked for them
 
+  Counters operator+(const Counters& other) const {
+    return {bytes_out + other.bytes_out, bytes_in + other.bytes_in,
+            copy_seconds + other.copy_seconds, wait_seconds + other.wait_seconds};
+  }
   Counters operator-(const Counters& before) const {
     return {bytes_out - before.bytes_out, bytes_in - before.bytes_in,
             copy_seconds - before.copy_seconds, wait_seconds - before.wait_seconds};
+  }
+};
+
+/// Of the first place and of the second, which may be none.
+struct PlaceCounters {
+  Counters first, second = {};
+
+  Counters sum() const { return first + second; }
+  PlaceCounters operator-(const PlaceCounters& before) const {
+    return {first - before.first, second - before.second};
   }
 };
 
@@ -70,6 +84,8 @@ class Store {
   virtual bool done(Ticket ticket) const = 0;
 
   virtual Counters counters() const = 0;
+  /// The same by place, where the store has two (joined_store.h).
+  virtual PlaceCounters counters_of_places() const { return {counters()}; }
 };
 
 }  // namespace lowtide::slower

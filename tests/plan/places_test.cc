@@ -49,6 +49,13 @@ std::optional<Plan> some_plan(const testing::RandomMoves& moves, std::uint64_t s
   return plan;
 }
 
+Lanes slowed(const Lanes& lanes, double times) {
+  const auto slowed_lane = [&](const Lane& lane) -> Lane {
+    return {times * lane.latency, times * lane.per_byte};
+  };
+  return {slowed_lane(lanes.out), slowed_lane(lanes.in), lanes.shared};
+}
+
 testing::RandomMoves some_moves(std::uint64_t seed) {
   const auto movers = seed % 2 == 0 ? testing::Movers::values : testing::Movers::residents_too;
   return testing::RandomMoves(seed, {.ops = 12}, movers);
@@ -191,6 +198,33 @@ void corrupt(Plan& plan, std::mt19937_64& random) {
     case 6: second.lanes.in.latency += 1; break;
     default: slower.bytes += below(3) - 1; break;
   }
+}
+
+TEST(OtherLanes, GiveAPlanTheTimeThatItTakesByThem) {
+  for (std::uint64_t seed = 0; seed < testing::sweep(600u, 60u); ++seed) {
+    const testing::RandomMoves moves = some_moves(seed);
+    const std::optional<Plan> plan = some_plan(moves, seed);
+    if (!plan) continue;
+    const PlaceLanes lanes = lanes_of_places(*plan);
+    const PlaceLanes slower{slowed(lanes.first, 3), slowed(lanes.second, 3)};
+    const Plan other = with_lanes(moves.graph, *plan, slower);
+    EXPECT_TRUE(testing::is_valid_plan(moves.graph, other)) << seed;
+    EXPECT_GE(other.cost, plan->cost);
+    EXPECT_FALSE(other.lower_bound);
+    const PlaceTimes before = times_of_copies(moves.graph, *plan);
+    const PlaceTimes after = times_of_copies(moves.graph, other);
+    EXPECT_DOUBLE_EQ(after.first, 3 * before.first);
+    EXPECT_DOUBLE_EQ(after.second, 3 * before.second);
+    EXPECT_LE(other.cost, plan->cost + after.first + after.second) << "waits for more than copies";
+    EXPECT_EQ(with_lanes(moves.graph, other, lanes).cost, plan->cost);
+  }
+}
+
+TEST(OtherLanes, ChangeNothingWhereNothingMoves) {
+  const Graph graph = testing::random_graph(3);
+  const Plan plan = keep_all(graph);
+  EXPECT_EQ(with_lanes(graph, plan, {{{1, 1}, {1, 1}}}).cost, plan.cost);
+  EXPECT_EQ(times_of_copies(graph, plan).first, 0);
 }
 
 TEST(TwoPlacesProperty, TheVerifierAgreesWithThePythonChecker) {

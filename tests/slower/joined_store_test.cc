@@ -49,6 +49,11 @@ TEST(JoinedStore, EachPartGivesBackWhatItGot) {
   EXPECT_TRUE(std::ranges::equal(back_second.span(), second.span()));
   EXPECT_EQ(store.counters().bytes_out, store.bytes());
   EXPECT_EQ(store.counters().bytes_in, store.bytes());
+  const PlaceCounters of_places = store.counters_of_places();
+  EXPECT_EQ(of_places.first.bytes_out, kFirst);
+  EXPECT_EQ(of_places.first.bytes_in, kFirst);
+  EXPECT_EQ(of_places.second.bytes_out, 2 * kMiB);
+  EXPECT_EQ(of_places.second.bytes_in, 2 * kMiB);
 }
 
 TEST(JoinedStore, AFaultOfOnePartLeavesTheOther) {

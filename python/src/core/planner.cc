@@ -11,6 +11,7 @@
 #include "layout/sections.h"
 #include "offload/joint.h"
 #include "offload/residents.h"
+#include "plan/places.h"
 #include "plan/replay.h"
 #include "planner/frontier.h"
 #include "planner/known_plans.h"
@@ -80,6 +81,11 @@ planner::Planned plan_moving(const Graph& graph, Bytes budget,
       .lanes = lanes_of(place.first), .bytes = place.second, .residents = residents};
   if (second) slower.second = {.lanes = lanes_of(second->first), .bytes = second->second};
   return offload::plan_with(graph, budget, slower, ways, control);
+}
+
+Plan with_speeds(const Graph& graph, const Plan& plan, const GivenLanes& place,
+                 const std::optional<GivenLanes>& second) {
+  return with_lanes(graph, plan, {lanes_of(place), second ? lanes_of(*second) : Lanes{}});
 }
 
 void require_options(std::string_view strategy, const strategy::GivenOptions& given) {
@@ -207,6 +213,15 @@ void bind_planner(py::module_& module) {
   module.def("plan_moving", &plan_moving, py::arg("graph"), py::arg("budget_bytes"),
              py::arg("strategy"), py::arg("place"), py::arg("second"), py::arg("time_limit"),
              py::arg("residents"), py::call_guard<py::gil_scoped_release>());
+  module.def("with_speeds", &with_speeds, py::arg("graph"), py::arg("plan"), py::arg("place"),
+             py::arg("second"), py::call_guard<py::gil_scoped_release>());
+  module.def(
+      "times_of_copies",
+      [](const Graph& graph, const Plan& plan) {
+        const PlaceTimes times = times_of_copies(graph, plan);
+        return std::pair(times.first, times.second);
+      },
+      py::arg("graph"), py::arg("plan"), py::call_guard<py::gil_scoped_release>());
   module.def(
       "floor_with_residents_away",
       [](const Graph& graph) {

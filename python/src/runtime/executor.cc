@@ -63,13 +63,17 @@ std::unique_ptr<AutogradExecutor> make_executor(const Graph& graph, const Plan& 
                                             std::move(store));
 }
 
+py::tuple tuple_of(const slower::Counters& moved) {
+  return py::make_tuple(moved.bytes_out, moved.bytes_in, moved.copy_seconds, moved.wait_seconds);
+}
+
 py::tuple moved(const AutogradExecutor& executor) {
-  slower::Counters moved;
+  slower::PlaceCounters moved;
   {
     const py::gil_scoped_release unlocked;
     moved = executor.moved();
   }
-  return py::make_tuple(moved.bytes_out, moved.bytes_in, moved.copy_seconds, moved.wait_seconds);
+  return py::make_tuple(tuple_of(moved.first), tuple_of(moved.second));
 }
 
 void send_away(runtime::AutogradExecutor& executor, const py::sequence& residents) {

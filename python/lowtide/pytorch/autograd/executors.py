@@ -47,6 +47,10 @@ class Executors:
         """The executor whose pending pass has this ticket; None when that was run or discarded."""
         return next((executor for executor in self if executor.is_pending(ticket)), None)
 
+    def plan_of(self, executor) -> Plan | None:
+        """The plan that it runs; None where its executor was let go of."""
+        return next((plan for plan, some in self._by_plan.items() if executor in some), None)
+
     def release_idle(self, but: Plan | None = None) -> None:
         """Gives back the blocks that nobody needs now, but those of one plan."""
         for plan, executors in self._by_plan.items():

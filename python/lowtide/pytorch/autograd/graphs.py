@@ -308,6 +308,11 @@ class Graphs:
                                             for slower in self._slower.values())
         return self._slower[device]
 
+    @property
+    def slower_memories(self) -> list[Slower]:
+        """Of all devices that graphs are on."""
+        return list(self._slower.values())
+
     def _take_in(self, region: Region) -> None:
         self._bring_up_to_date(region)
         self.regions.append(region)

@@ -19,7 +19,7 @@ from ..optimizer.moving_optimizer import MovingOptimizer
 from ..optimizer.needs import Needs, needs
 from ..optimizer.pieces import piece_bytes
 from ..optimizer.piecewise import Piecewise
-from ..plans.planning import as_cost
+from ..plans.cost_units import as_cost
 from ..plans.slower import Slower
 from .region import Region
 

@@ -11,18 +11,17 @@ import torch
 from ... import Error, Plan, _runtime
 from ..budget.account import Afterwards
 from ..budget.may_move import MayMove
-from ..budget.memory import Moved
 from ..budget.settings import Settings
 from ..capture import Captured
 from ..capture.captured import BOUNDARY
 from ..capture.updates import GradientVisit, updating
 from ..common.notices import Notices
 from ..optimizer.fused_updates import FusedUpdates
+from ..plans.cost_units import as_cost
 from ..plans.graph_plans import GraphPlans, SectionedGraphPlans
 from ..plans.needed_bytes import needed_bytes
 from ..plans.planning import (
     PricedGraph,
-    as_cost,
     keep_all_bytes,
     keep_all_step_bytes,
     measure,
@@ -34,6 +33,7 @@ from ..stash import Stash
 from .dropped_results import DroppedResults
 from .executor_values import ExecutorValues
 from .executors import Executors
+from .moves_of_passes import MovesOfPasses
 from .recordable import explained, require_recordable
 from .replayable import why_not_replayable
 from .saved_tensors import tensors_to_save
@@ -92,16 +92,13 @@ class Region:
             for dropped in {self.results.now, frozenset(self.results.droppable)})
         self._whole_bytes: int = plain._whole_bytes if plain else self._kept_bytes
         self.executors = Executors(captured.device, settings.cuda_graph, slower)
+        self.moves = MovesOfPasses(self.executors, captured.device, slower)
         self.why_not_replayable = why_not_replayable(captured)
         self.saved = tensors_to_save(captured)
         self._values = ExecutorValues(captured)
-        #: What the last pass moved to slower memory, whose backward half has run.
-        self.moved = Moved()
         #: Of gradients, where stashes change them, when it is measured.
         self.gradient_error: object | None = None
         self._ran: _runtime.Executor | None = None
-        #: Of the parameters that the last pass sent away: what the framework had not counted.
-        self.uncounted_before = 0
         #: Whether each gradient is given memory of its own, as the caller keeps them.
         self.copies_gradients = False
         #: Whether pending passes keep their blocks, as no other region can run them again.
@@ -157,6 +154,11 @@ class Region:
         self._may_move = may_move
         if may_move is MayMove.NOTHING:
             self.executors.forget_moving()
+
+    def retime(self) -> None:
+        """Slower memory has another speed than plans were made for."""
+        for _, plans in self._known.values():
+            plans.retime()
 
     def _now(self) -> tuple[PricedGraph, SectionedGraphPlans]:
         dropped = self.results.now
@@ -269,11 +271,11 @@ class Region:
             executor = self._idle(plan)
             given = self._values.residents(primals)
             try:
-                self._send_away(executor, plan, given)
+                self.moves.send_away(executor, plan, given)
                 with explained(executor, self.captured):
                     found, ticket = executor.forward(given, self._values.forward_wanted)
             except BaseException:
-                self.bring_back()
+                self.moves.bring_back()
                 raise
         return self._values.forward_outputs(found), ticket
 
@@ -317,7 +319,7 @@ class Region:
         with ONE_PASS_AT_A_TIME, self._updating():
             executor = self._ran = self._idle(plan)
             given = self._values.residents_of_saved(dict(zip(self.saved.primals, saved)))
-            self._send_away(executor, plan, given)
+            self.moves.send_away(executor, plan, given)
             found = executor.replay(ticket, given, tangents, self._values.backward_wanted)
         return self._gradients(found, True)
 
@@ -341,28 +343,10 @@ class Region:
                 if position in parameters and gradient is not None:
                     visit(position, gradient)
 
-    def _send_away(self, executor, plan: Plan, given: Sequence[torch.Tensor]) -> None:
-        """The parameters that the plan moves, which is the executor's."""
-        self.uncounted_before = 0
-        if not plan.residents_away:
-            return
-        taken = _runtime.taken_bytes(self.captured.device)
-        executor.send_away(given)
-        freed = taken - _runtime.taken_bytes(self.captured.device)
-        self.uncounted_before = executor.away_bytes - freed
-
-    def bring_back(self, of_pending: bool = True) -> None:
-        """Parameters that were sent away are in memory again, those of pending passes where that
-        is wanted: their loads do not need what is there. Raises Error where a copy fails."""
-        for executor in self.executors:
-            if executor.away_bytes and (of_pending or not executor.pending_pass):
-                executor.bring_back()
-
     def end_pass(self) -> None:
         """After a backward pass, when the blocks that it does not need were given back."""
-        self.bring_back(of_pending=False)
-        if self._ran is not None:
-            self.moved, self._ran = Moved(*self._ran.moved), None
+        executor, self._ran = self._ran, None
+        self.moves.end_pass(self.priced.graph, executor)
 
     @contextlib.contextmanager
     def _updating(self) -> Iterator[None]:

@@ -10,7 +10,7 @@ import torch
 from ... import InfeasibleError, Plan, format_bytes
 from ..budget.account import BudgetAccount
 from ..budget.budget import Budget
-from ..budget.memory import Memory, Moved
+from ..budget.memory import Memory
 from ..budget.settings import Settings
 from ..capture import Captured
 from ..common.lasting_workspaces import take_lasting_workspaces
@@ -25,6 +25,7 @@ from .between_passes import BetweenPasses
 from .budget_change import BudgetChange
 from .choices import Choices
 from .comparison import Comparison
+from .copies_of_steps import CopiesOfSteps
 from .figures import Figures
 from .gradient_error import measured_error
 from .gradients_in_blocks import GradientsInBlocks
@@ -78,8 +79,6 @@ class Session:
         self._meter = Meter(self.regions, lambda: self.figures.existing_bytes(),
                             lambda: self.figures.present_state_bytes())
         self._notices = Notices()
-        self._moved = Moved()
-        self._begins_step = True
         self._between_passes = BetweenPasses()
         self._state = PlaceOfState(settings, self._account, self._between_passes.lock)
         self._values = PlaceOfValues(self._account, self.regions, settings.may_move)
@@ -95,6 +94,8 @@ class Session:
                                          self._admission)
         self.figures = Figures(settings, self._graphs, self._steps, self._step_plans, self._account,
                                self._gradients_in_blocks)
+        self._copies = CopiesOfSteps(self._graphs, self._step_plans, self._notices,
+                                     lambda: self.figures.predicted().seconds)
         self._room_outside = RoomOutside(self._account, self._step_plans, self.regions)
         self._change_budget = BudgetChange(
             settings, self._account, self._between_passes, self.choices, self._graphs, self._steps,
@@ -220,7 +221,7 @@ class Session:
         plan = self._plan_that_fits(region)
         self._bring_back()
         result = region.forward(plan, primals)
-        self._meter.note_uncounted(region.uncounted_before)
+        self._meter.note_uncounted(region.moves.uncounted_before)
         self._step_plans.has_run = True
         return result
 
@@ -239,7 +240,7 @@ class Session:
     def _bring_back(self) -> None:
         """A graph may use parameters that another pass has sent away."""
         for region in self.regions:
-            region.bring_back()
+            region.moves.bring_back()
 
     def backward(self, graph: PlannedGraph, ticket: torch.Tensor, saved: Sequence[torch.Tensor],
                  tangents: Sequence[torch.Tensor]) -> list:
@@ -256,8 +257,7 @@ class Session:
             finally:
                 region.executors.release_unused()
                 region.end_pass()
-            self._moved = region.moved if self._begins_step else self._moved + region.moved
-            self._begins_step = False
+            self._copies.end_pass(region)
             self._graphs.ran_last = graph
             self._step_plans.has_trained = True
             self._steps.note_trained(region)
@@ -341,9 +341,9 @@ class Session:
         self._meter.end()
         for observer in self.observers:
             observer()
-        self._begins_step = True
         self._steps.begin()
         unforeseen = self._clear_gradients(region)
+        self._copies.begin_step(region)
         if not self._values.are_chosen_for(self._steps.of(region)):
             self._step_plans.choose_what_moves(region)
         if self.settings.group is None:  # ranks have one plan, and see unlike numbers of bytes
@@ -395,8 +395,8 @@ class Session:
             fixed = self._account.fixed_bytes
             return Memory(self._account.budget.bytes, fixed, fixed)
         return Memory(self.budget_bytes, self.figures.existing_bytes(), self.figures.peak_bytes(),
-                      self._meter.peak_bytes, self._meter.outside_bytes, self._moved,
-                      self._state.moved_bytes, self._state.moved)
+                      self._meter.peak_bytes, self._meter.outside_bytes, self._copies.moved,
+                      self._state.moved_bytes, self._state.moved, self._copies.slowdown)
 
     @property
     def state_bytes(self) -> int:

@@ -58,7 +58,8 @@ class Memory:
     of it, later ones leave it room. Both are 0 before the first step. ``moved``: what went to
     slower memory and came back, where ``offload`` was given. ``state_bytes``: of the optimizer's
     state, those that lie in slower memory and count in none of the others; ``state_moved``: what
-    the optimizer's last step moved of them.
+    the optimizer's last step moved of them. ``copies_slower``: how many times as long copies
+    take as they were measured to before the first step, where plans were made anew for that.
     """
 
     budget: int | None
@@ -69,6 +70,7 @@ class Memory:
     moved: Moved = Moved()
     state_bytes: int = 0
     state_moved: Moved = Moved()
+    copies_slower: float = 1.0
 
     @property
     def planned_above(self) -> int:
@@ -97,6 +99,8 @@ class Memory:
             moved += f"; {format_bytes(self.state_bytes)} of optimizer state in slower memory"
         if self.state_moved.bytes_out:
             moved += f", of which {self.state_moved}"
+        if self.copies_slower > 1.0:
+            moved += f"; copies take {self.copies_slower:.1f} times as long as was measured"
         return (f"budget {limit}, planned peak {format_bytes(self.planned_peak)}, measured "
                 f"{format_bytes(self.measured_peak)}, of which {format_bytes(self.existing)} "
                 f"existed before the step and {format_bytes(self.outside)} were taken outside"

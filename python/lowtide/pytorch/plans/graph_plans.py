@@ -61,6 +61,9 @@ class GraphPlans:
         #: By budget: the time limit by which its plan was found.
         self._limits: dict[int | None, float] = {}
         self._refusals: dict[int | None, Refusal] = {}
+        #: In the background; each is set when it is over.
+        self._searches: list[threading.Event] = []
+        self._times_retimed = 0
         self._smallest: Plan | None = None
 
     def within(self, budget_bytes: int | None, *, soon: bool = False) -> Plan:
@@ -95,6 +98,25 @@ class GraphPlans:
         for budget_bytes, plan in list(self._found.items()):
             if self._limits.pop(budget_bytes, settings.time_limit) < settings.time_limit:
                 self._improve_in_background(budget_bytes, plan)
+
+    def retime(self) -> None:
+        """The slower memory has another speed than the plans were made for. They stay, with the
+        times that they take now, and better ones are looked for in the background."""
+        slower = self.priced.slower
+        if slower is None:
+            return
+        self._times_retimed += 1
+        self._store = store_for(self.priced, self._settings)
+        if self._smallest is not None:
+            self._smallest = slower.retimed(self.priced.graph, self._smallest)
+        for budget_bytes, plan in list(self._found.items()):
+            self._found[budget_bytes] = slower.retimed(self.priced.graph, plan)
+            self._improve_in_background(budget_bytes, self._found[budget_bytes])
+
+    @property
+    def is_searching(self) -> bool:
+        """Whether a better plan is looked for in the background."""
+        return any(not over.is_set() for over in self._searches)
 
     def smallest(self) -> Plan:
         """The plan of the fewest bytes that is found, residents included.
@@ -229,7 +251,9 @@ class GraphPlans:
     def _improve_in_background(self, budget_bytes: int | None, first: Plan) -> None:
         alone = self._settings.group is None  # ranks take a new plan together or not at all
         if alone and first.cost > self.priced.keep_all_cost:
-            in_background(lambda: self._improve(budget_bytes, first), _core, "lowtide-improve")
+            self._searches = [over for over in self._searches if not over.is_set()]
+            self._searches.append(in_background(lambda: self._improve(budget_bytes, first), _core,
+                                                "lowtide-improve"))
 
     def _improve(self, budget_bytes: int | None, first: Plan) -> None:
         """Replaces a plan that was made quickly; the next forward pass takes the new one.
@@ -237,6 +261,7 @@ class GraphPlans:
         A program that ends waits for the search that goes on, whose plan is there at the next
         start. No other one is begun.
         """
+        times_retimed = self._times_retimed
         with _ONE_SEARCH_AT_A_TIME:
             if not threading.main_thread().is_alive():
                 return
@@ -246,7 +271,7 @@ class GraphPlans:
                                                            verbose=False))
             except (InfeasibleError, StoppedError):
                 return  # the first one holds
-        if better.cost < first.cost:
+        if better.cost < first.cost and times_retimed == self._times_retimed:
             self._found[budget_bytes] = better
 
 
@@ -347,6 +372,16 @@ class SectionedGraphPlans(GraphPlans):
         for plans in self._sectioned.values():
             plans.search_longer(settings)
         super().search_longer(settings)
+
+    def retime(self) -> None:
+        for plans in self._sectioned.values():
+            plans.retime()
+        super().retime()
+
+    @property
+    def is_searching(self) -> bool:
+        return super().is_searching or any(plans.is_searching
+                                           for plans in self._sectioned.values())
 
     def found(self) -> list[Plan]:
         return super().found() + [plan for plans in tuple(self._sectioned.values())

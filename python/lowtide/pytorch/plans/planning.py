@@ -33,9 +33,6 @@ _LONG_SECONDS = 10.0
 #: Of addresses in a block, in bytes.
 _ALIGNMENT = 64
 
-#: By the unit of a graph's costs; one that was measured has times.
-_SECONDS = {"us": 1e-6, "ns": 1e-9}
-
 #: More than any machine has: every value is kept.
 UNLIMITED_BYTES = 1 << 52
 
@@ -244,11 +241,6 @@ def stored_plan(budget_bytes: int | None, store: PlanStore | None,
 def plan_keeping_all(graph: Graph) -> Plan:
     """The plan that runs each op once, with addresses."""
     return plan(graph, UNLIMITED_BYTES, "keep-all").plan
-
-
-def as_cost(seconds: float, graph: Graph) -> float:
-    """In the unit of the graph's costs."""
-    return seconds / _SECONDS[graph.cost_unit]
 
 
 def transfer(priced_graph: PricedGraph, other: PricedGraph, plan: Plan,

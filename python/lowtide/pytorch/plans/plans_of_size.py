@@ -37,6 +37,13 @@ class PlansOfSize(SectionedGraphPlans):
         return self._transferred[budget_bytes] or super().within(
             budget_bytes, soon=soon, leaving_all=leaving_all, silent=silent)
 
+    def retime(self) -> None:
+        slower = self.priced.slower
+        for budget_bytes, plan in self._transferred.items():
+            if slower is not None and plan is not None:
+                self._transferred[budget_bytes] = slower.retimed(self.priced.graph, plan)
+        super().retime()
+
     def _transfer(self, budget_bytes: int, soon: bool, silent: bool) -> Plan | None:
         free = budget_bytes - handed_out_bytes(self.priced.graph)
         if self._after_bytes < self._seen_bytes <= free:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 import torch
 
 from ... import Graph, InputError, Plan, _core, _runtime, format_bytes
 from ...interruptible import interruptible
+from ..budget.memory import Moved
 from ..budget.offload import HOST, Offload
 from ..budget.settings import Settings
+from .cost_units import as_seconds
+from .pace import Pace
 
 
 class Slower:
@@ -29,6 +32,28 @@ class Slower:
     def places(self) -> list[tuple[_core.Speed, int | None]]:
         """How fast each is, and how many bytes of values may lie there, None for no limit."""
         return [(place.speed, place.limit) for place in self._places]
+
+    def note_pass(self, graph: Graph, plan: Plan, moved: Sequence[Moved]) -> None:
+        """A pass by the plan has run. ``moved``: what it did, by place."""
+        copying = _core.times_of_copies(graph, plan)
+        away = _core.bytes_of_residents_away(graph, plan)
+        for place, done, planned, apart in zip(self._places, moved, copying, away):
+            place.note_pass(done, as_seconds(planned, graph), apart)
+
+    def end_step(self, step_seconds: float) -> list[str]:
+        """What is to be said of places whose copies are slower or faster from now on than they
+        were taken to be. ``step_seconds``: that the step was planned to take."""
+        return [place.describe_pace() for place in self._places if place.end_step(step_seconds)]
+
+    @property
+    def slowdown(self) -> float:
+        """How many times as long copies take as they were measured to, where they are slowest."""
+        return max(place.pace.slowdown for place in self._places)
+
+    def retimed(self, graph: Graph, plan: Plan) -> Plan:
+        """The plan with the time that it takes where copies are as fast as they are now."""
+        first, *second = self._places
+        return _core.with_speeds(graph, plan, first.speed, second[0].speed if second else None)
 
     def reserve(self, state_bytes: int) -> None:
         """So many bytes of the limit are for the state of the optimizer."""
@@ -102,10 +127,37 @@ class _Place:
                  settings: Settings):
         self.memory = (_runtime.SlowerMemory.host(device) if offload.is_host
                        else _runtime.SlowerMemory.disk(offload.folder, device))
-        self.speed: _core.Speed = offload.speed or _speed(self.memory, settings)
+        self.pace = Pace()
+        self._is_given = offload.speed is not None
+        self._speed: _core.Speed = offload.speed or _speed(self.memory, settings)
         self.taken: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
         self.reserved_bytes = 0
         self._limit, self._option = limit, option
+
+    @property
+    def speed(self) -> _core.Speed:
+        """As was measured, or as it has turned out to be since."""
+        out, back, shared = self._speed
+        return self._slowed(out), self._slowed(back), shared
+
+    def _slowed(self, lane: tuple[float, float]) -> tuple[float, float]:
+        latency, rate = lane
+        return latency * self.pace.slowdown, rate / self.pace.slowdown
+
+    def note_pass(self, moved: Moved, planned_seconds: float, apart_bytes: int) -> None:
+        """``apart_bytes``: of parameters that left before the pass and came back after it."""
+        _, _, shared = self.speed
+        planned = planned_seconds + self.seconds_apart(apart_bytes)
+        # Copies in both directions at once each take the time of both where they share their way.
+        self.pace.note(moved, 2 * planned if shared else planned)
+
+    def end_step(self, step_seconds: float) -> bool:
+        """Whether the speed is another one now. One that a person gives is theirs."""
+        return not self._is_given and self.pace.end_step(step_seconds)
+
+    def describe_pace(self) -> str:
+        return (f"copies to and from {self.memory.name} take {self.pace.slowdown:.1f} times as "
+                f"long as was measured")
 
     @property
     def limit(self) -> int | None:
