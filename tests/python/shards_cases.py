@@ -124,10 +124,17 @@ class StandInGroup:
     backend: str = "gloo"
     reduces: bool = True
     key: str = "stand-in"
+    alike: None = None
+
+    @property
+    def sharing(self):
+        return self
 
 
 def mesh_of(ranks):
-    return init_device_mesh("cpu", (ranks,))
+    """``ranks``: how many, or how many copies of shards and how many shards."""
+    shape = ranks if isinstance(ranks, tuple) else (ranks,)
+    return init_device_mesh("cpu", shape, mesh_dim_names=tuple(f"d{n}" for n in range(len(shape))))
 
 
 def wrapped(case, rank, ranks, optimizer=adam, **options):

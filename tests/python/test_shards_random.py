@@ -1,6 +1,7 @@
 """Random models, shardings, optimizers, budgets and loops on several ranks."""
 
 import dataclasses
+import math
 
 import pytest
 import torch
@@ -14,8 +15,8 @@ pytestmark = pytest.mark.cpu_only("Gloo sends memory of the host")
 HALF = {"rtol": 0.05, "atol": 0.02}
 WHOLE = {"rtol": 1e-3, "atol": 1e-4}
 
-#: Ranks and seeds.
-CASES = [(2, seed) for seed in range(20)] + [(ranks, seed) for ranks in (3, 4)
+#: Ranks, or copies of shards and shards, and seeds.
+CASES = [(2, seed) for seed in range(20)] + [(ranks, seed) for ranks in (3, 4, (2, 2))
                                              for seed in range(20, 32)]
 #: How often a loop may tell, by a warning, that later steps need more than the first one.
 LEARNT = 4
@@ -24,23 +25,27 @@ LEARNT = 4
 @pytest.fixture(scope="module")
 def ranks():
     """So many processes, which are started when they are asked for."""
-    groups = {number: Ranks(number) for number in {number for number, _ in CASES}}
+    groups = {number: Ranks(number) for number in {number_of(ranks) for ranks, _ in CASES}}
     yield groups
     for group in groups.values():
         group.close()
 
 
-def trained_within(group, case, number):
+def number_of(ranks):
+    return math.prod(ranks) if isinstance(ranks, tuple) else ranks
+
+
+def trained_within(group, case, ranks):
     """Twice by each rank, where the budget is enough for all steps of the loop."""
-    known = group.run(budgets_of, case, number)
+    known = group.run(budgets_of, case, ranks)
     [least], most = {least for least, _ in known}, max(most for _, most in known)
     for _ in range(LEARNT):
-        found = group.run(within_budget, case, number, least, most)
+        found = group.run(within_budget, case, ranks, least, most)
         named = max(trained.named for trained in found)
         if named <= least:
             break
         least = named
-    return list(zip(found, group.run(within_budget, case, number, least, most)))
+    return list(zip(found, group.run(within_budget, case, ranks, least, most)))
 
 
 def require_close(trained, losses, parameters, case):
@@ -52,12 +57,11 @@ def require_close(trained, losses, parameters, case):
         torch.testing.assert_close(trained.parameters[name], parameter, **tolerances)
 
 
-@pytest.mark.parametrize("number, seed", sweep(CASES, usual=[(2, 15), (3, 23)]))
-def test_ranks_train_as_ddp_does_within_the_budget(ranks, number, seed):
-    case = drawn(seed)
-    expected = ranks[number].run(of_ddp, case)
-    for (first, second), (losses, parameters) in zip(
-            trained_within(ranks[number], case, number), expected):
+@pytest.mark.parametrize("mesh, seed", sweep(CASES, usual=[(2, 15), (3, 23)]))
+def test_ranks_train_as_ddp_does_within_the_budget(ranks, mesh, seed):
+    case, group = drawn(seed), ranks[number_of(mesh)]
+    expected = group.run(of_ddp, case)
+    for (first, second), (losses, parameters) in zip(trained_within(group, case, mesh), expected):
         for trained in (first, second):
             assert (trained.over, trained.said) == ([], [])
             require_close(trained, losses, parameters, case)

@@ -166,7 +166,8 @@ def wrap(
     checked that all others fit where it does; then none is traced, measured or planned again.
     Sizes outside of a range run as without, with a warning.
     ``mesh``: a ``torch.distributed.DeviceMesh`` of one dimension, on all ranks of which this call
-    is made: each trains on batches of its own, and the budget is one of bytes on each rank. All
+    is made: each trains on batches of its own, and the budget is one of bytes on each rank. Of two
+    dimensions, shards lie along the second one, and along the first one ranks have the same. All
     begin with the parameters and buffers of the first. Gradients are their mean over the ranks when
     ``backward()`` returns, and are reduced while it runs. ``sharding``: ``"none"``, each rank has
     all parameters; ``"full"``, each has rows of every large parameter, of its gradient and of its

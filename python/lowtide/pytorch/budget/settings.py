@@ -190,7 +190,9 @@ class Settings:
     @property
     def group(self) -> Group | None:
         """The ranks that decide together; None: this process decides alone."""
-        return None if self.layout is None else GROUPS[self.layout.group]
+        group = None if self.layout is None else GROUPS[self.layout.group]
+        assert group is None or isinstance(group, Group), "a layout has all ranks"
+        return group
 
     @property
     def clips(self) -> bool:

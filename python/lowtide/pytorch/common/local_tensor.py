@@ -12,13 +12,19 @@ def local_part(tensor: torch.Tensor) -> torch.Tensor:
     return getattr(tensor, "_local_tensor", tensor)
 
 
+def lies_in_shards(tensor: torch.Tensor) -> bool:
+    """Of a DTensor. Its shards lie along the last dimension of its mesh; along the first one of
+    two, other ranks have the same."""
+    return tensor.placements[-1].is_shard()
+
+
 def counted_part(tensor: torch.Tensor) -> torch.Tensor:
     """What counts of a DTensor on each rank: a tensor as large as the largest of all ranks, so that
     all count the same. Any other tensor as it is."""
     local = local_part(tensor)
-    if local is tensor or not tensor.placements[0].is_shard() or not tensor.shape:
+    if local is tensor or not lies_in_shards(tensor) or not tensor.shape:
         return local
-    rows = -(-tensor.shape[0] // tensor.device_mesh.size())
+    rows = -(-tensor.shape[0] // tensor.device_mesh.shape[-1])
     if local.shape[0] == rows:
         return local
     return torch.empty((rows, *tensor.shape[1:]), dtype=tensor.dtype, device="meta")

@@ -129,5 +129,5 @@ class _Source:
         shards = self.placed.shards_among(arguments) if self.placed is not None else {}
         if shards:
             self.session.settings.group.meet("evaluate a model", self.name)
-            return Gathering(run, shards, self.session.settings.layout.group).run_on(arguments)
+            return Gathering(run, shards, self.session.settings.layout.sharing).run_on(arguments)
         return run(*arguments)

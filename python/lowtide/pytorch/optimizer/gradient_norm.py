@@ -13,6 +13,7 @@ from torch.utils._foreach_utils import _group_tensors_by_device_and_dtype
 
 from ... import Error
 from ..common.fused_update import FusedUpdate
+from ..common.local_tensor import lies_in_shards
 
 
 class GradientNorm:
@@ -50,10 +51,10 @@ class GradientNorm:
                    parameters: Sequence[torch.Tensor]) -> Sequence[torch.Tensor]:
         """Of parameters in shards, the norms of the whole gradients, by those of what is here."""
         sharded = [place for place, parameter in enumerate(parameters)
-                   if isinstance(parameter, DTensor) and parameter.placements[0].is_shard()]
+                   if isinstance(parameter, DTensor) and lies_in_shards(parameter)]
         if not sharded:
             return norms
-        ranks = parameters[sharded[0]].device_mesh.get_group()
+        ranks = parameters[sharded[0]].device_mesh.get_group(-1)
         here = torch.stack([norms[place] for place in sharded])
         if self._clip.norm_type == math.inf:
             dist.all_reduce(here, dist.ReduceOp.MAX, group=ranks)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import torch
 
 from .collectives import IN_FLIGHT, LIBRARY, added_up, elements_of, gathered, register, swapped
-from .group import GROUPS, Group
+from .group import GROUPS, Ranks
 
 LIBRARY.define("coalesced_gather_start(Tensor[] shards, str group) -> Tensor")
 LIBRARY.define("coalesced_gather_wait(Tensor pending, int[] elements, str group) -> Tensor")
@@ -65,12 +65,12 @@ def _exchange_wait(pending: torch.Tensor, group: str) -> torch.Tensor:
     return added_up(_by_rank(received, own, ranks), torch.empty_like(own))
 
 
-def _sent_and_received(pending: torch.Tensor, group: Group) -> tuple[torch.Tensor, torch.Tensor]:
+def _sent_and_received(pending: torch.Tensor, group: Ranks) -> tuple[torch.Tensor, torch.Tensor]:
     part = len(pending) // (2 * group.size - 1)
     return pending[:part * group.size], pending[part * group.size:]
 
 
-def _by_rank(received: torch.Tensor, own: torch.Tensor, group: Group) -> list[torch.Tensor]:
+def _by_rank(received: torch.Tensor, own: torch.Tensor, group: Ranks) -> list[torch.Tensor]:
     """The parts of the others, and this one's in its place."""
     parts = list(received.chunk(group.size - 1))
     parts.insert(group.rank, own)

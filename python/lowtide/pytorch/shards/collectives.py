@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 import torch
 import torch.distributed as dist
 
-from .group import GROUPS, Group
+from .group import GROUPS, Ranks
 
 GATHER_START, GATHER_WAIT = "lowtide::gather_start", "lowtide::gather_wait"
 REDUCE_START, REDUCE_WAIT = "lowtide::reduce_start", "lowtide::reduce_wait"
@@ -126,7 +126,7 @@ def _gather_start(shards: Sequence[torch.Tensor], group: str) -> torch.Tensor:
     return whole
 
 
-def gathered(group: Group, whole: torch.Tensor) -> list[dist.Work]:
+def gathered(group: Ranks, whole: torch.Tensor) -> list[dist.Work]:
     """Starts to gather all parts of ``whole``, of which this rank's is there. Gloo's own all-gather
     takes twice the result's bytes behind the op. Messages from rank to rank take none, and come to
     where they are to be."""
@@ -136,7 +136,7 @@ def gathered(group: Group, whole: torch.Tensor) -> list[dist.Work]:
     return swapped(group, [parts[group.rank]] * group.size, parts)
 
 
-def swapped(group: Group, sent: Sequence[torch.Tensor],
+def swapped(group: Ranks, sent: Sequence[torch.Tensor],
             received: Sequence[torch.Tensor]) -> list[dist.Work]:
     """Starts to send: by rank, what it is sent and what comes from it; nothing for this one. All
     ranks do this in one order, by which messages are told apart."""
@@ -202,7 +202,7 @@ def _scatter_start(gradients: Sequence[torch.Tensor], group: str) -> torch.Tenso
     return sums
 
 
-def _scatter(group: Group, sums: torch.Tensor, parts: Sequence[torch.Tensor]) -> list[dist.Work]:
+def _scatter(group: Ranks, sums: torch.Tensor, parts: Sequence[torch.Tensor]) -> list[dist.Work]:
     """Gloo's own reduce-scatter takes the bytes of all again behind the op."""
     if group.backend != "gloo":
         return [group.data._reduce_scatter_base(parts[group.rank], sums)]
@@ -225,7 +225,7 @@ def _scatter_wait(pending: torch.Tensor, group: str) -> torch.Tensor:
 
 # ---- The same by fewer and shorter messages, for which there is room
 
-def can_exchange(group: Group) -> bool:
+def can_exchange(group: Ranks) -> bool:
     """Other backends have a reduce-scatter of their own."""
     return group.backend == "gloo" and group.size > 1
 
@@ -269,7 +269,7 @@ def _made_to_receive(gradients: Sequence[torch.Tensor], group: str) -> torch.Ten
     return gradients[0].new_empty(elements_of(gradients) // ranks.size * (ranks.size - 1))
 
 
-def _with_received(group: Group, gradients: Sequence[torch.Tensor], pending: torch.Tensor
+def _with_received(group: Ranks, gradients: Sequence[torch.Tensor], pending: torch.Tensor
                    ) -> Iterator[tuple[torch.Tensor, list[torch.Tensor]]]:
     """Each gradient, with the part of ``pending`` for what comes of it by rank; nothing of this
     one."""

@@ -27,11 +27,7 @@ def mesh_of(model: torch.nn.Module) -> DeviceMesh:
     """Where the parameters lie. Raises InputError where that is not in rows on one mesh."""
     meshes: list[DeviceMesh] = []
     for name, parameter in model.named_parameters():
-        if isinstance(parameter, DTensor) and parameter.device_mesh.ndim != 1:
-            raise InputError(f"fully_shard was called with a mesh of {parameter.device_mesh.ndim} "
-                             f"dimensions, as for copies of all shards: Lowtide trains shards on a "
-                             f"mesh of one dimension, such as mesh[\"dp\"] over all ranks")
-        if not isinstance(parameter, DTensor) or not parameter.placements[0].is_shard(0):
+        if not isinstance(parameter, DTensor) or not _lies_in_rows(parameter):
             raise InputError(f"parameter \"{name}\" does not lie in rows on the ranks: of models "
                              f"that were prepared by fully_shard, Lowtide trains those with all "
                              f"parameters in shards of rows")
@@ -42,9 +38,15 @@ def mesh_of(model: torch.nn.Module) -> DeviceMesh:
     return meshes[0]
 
 
+def _lies_in_rows(parameter: DTensor) -> bool:
+    """Along the last dimension of its mesh, with copies along the first one of two."""
+    *copies, shards = parameter.placements
+    return shards.is_shard(0) and len(copies) <= 1 and all(copy.is_replicate() for copy in copies)
+
+
 def layout_of(model: torch.nn.Module, like: GraphLayout) -> GraphLayout:
     """As ``like``, with the shards that the parameters are in."""
-    shards = {name: ShardLayout(tuple(parameter.shape), parameter.device_mesh.size())
+    shards = {name: ShardLayout(tuple(parameter.shape), parameter.device_mesh.shape[-1])
               for name, parameter in model.named_parameters(remove_duplicate=False)}
     return dataclasses.replace(like, shards=shards)
 

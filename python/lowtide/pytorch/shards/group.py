@@ -8,7 +8,7 @@ import itertools
 import pickle
 import struct
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TypeVar
+from typing import Self, TypeVar
 
 import torch
 import torch.distributed as dist
@@ -31,8 +31,8 @@ _MOST_TAGS = 1 << 20
 
 _keys = itertools.count()
 
-#: By key, as ops of a graph name it. A group is there as long as its process.
-GROUPS: dict[str, Group] = {}
+#: By key, as ops of a graph name them. They are there as long as their process.
+GROUPS: dict[str, Ranks] = {}
 
 
 class _Parted(Error):
@@ -41,39 +41,56 @@ class _Parted(Error):
     __module__, __qualname__ = "lowtide", Error.__qualname__
 
 
-class Group:
-    """All ranks of ``mesh``, which has one dimension.
+class Ranks:
+    """``ranks``, this one among them, over which collectives of a graph go. They have a process
+    group of their own for tensors, so that these do not mix with others of the program. Made by all
+    of them together."""
 
-    It has process groups of its own, so that its collectives do not mix with others of the program:
-    one for agreements on the CPU, one for tensors. Made by all ranks of the mesh together. Raises
-    InputError for what is no such mesh.
-    """
-
-    def __init__(self, mesh: DeviceMesh):
-        if mesh.ndim != 1:
-            raise InputError(f"mesh must have one dimension, not {mesh.ndim}: give a part of it, "
-                             f"such as mesh[\"dp\"]")
-        self.mesh = mesh
+    def __init__(self, ranks: Sequence[int], backend: str):
+        self.ranks, self.backend = tuple(ranks), backend
+        self.rank, self.size = self.ranks.index(dist.get_rank()), len(self.ranks)
         self.key = str(next(_keys))
-        known = mesh.get_group()
-        self.rank, self.size = dist.get_rank(known), dist.get_world_size(known)
-        self.backend: str = dist.get_backend(known)
-        self.ranks = tuple(dist.get_process_group_ranks(known))
-        ranks = list(self.ranks)
-        self._talk = dist.new_group(ranks, backend="gloo", use_local_synchronization=True)
-        self.data: dist.ProcessGroup = dist.new_group(ranks, backend=self.backend,
-                                                      use_local_synchronization=True)
+        self.data: dist.ProcessGroup = self._process_group(backend)
         #: Whether gradients of parameters that each rank has a copy of are reduced.
         self.reduces = True
         self._tags = itertools.count()
         GROUPS[self.key] = self
 
-    def __deepcopy__(self, memo) -> Group:
+    def __deepcopy__(self, memo) -> Self:
         return self
 
     def next_tag(self) -> int:
         """Of messages from rank to rank: the same on all ranks that send them in one order."""
         return next(self._tags) % _MOST_TAGS
+
+    def _process_group(self, backend: str) -> dist.ProcessGroup:
+        return dist.new_group(list(self.ranks), backend=backend, use_local_synchronization=True)
+
+
+class Group(Ranks):
+    """All ranks of ``mesh``. Of a mesh of two dimensions, shards lie along the second one, and the
+    first one has copies of them (hybrid sharding).
+
+    Ranks agree by a process group on the CPU. Raises InputError for a mesh of more dimensions.
+    """
+
+    def __init__(self, mesh: DeviceMesh):
+        if mesh.ndim > 2:
+            raise InputError(f"mesh must have one dimension, or two for copies of shards, not "
+                             f"{mesh.ndim}: give a part of it, such as mesh[\"dp\"] or "
+                             f"mesh[\"replicate\", \"shard\"]")
+        self.mesh = mesh
+        along = [mesh.get_group(dimension) for dimension in range(mesh.ndim)]
+        backend = dist.get_backend(along[0])
+        super().__init__(mesh.mesh.flatten().tolist(), backend)
+        self._talk = self._process_group("gloo")
+        #: The ranks that have the shards of one whole parameter together.
+        self.sharing: Ranks = self
+        #: Those that have the same shards, where there are others.
+        self.alike: Ranks | None = None
+        if mesh.ndim == 2:
+            self.alike, self.sharing = (Ranks(dist.get_process_group_ranks(group), backend)
+                                        for group in along)
 
     def of_first(self, make: Callable[[], Value], what: str, about: str = "") -> Value:
         """What the first rank makes, on all of them; what it raises, they raise.

@@ -45,16 +45,20 @@ def can_be_sharded(shape: Sequence[int], ranks: int) -> bool:
 class GraphLayout:
     """What the joint graph of a model on several ranks is made by.
 
-    ``group``: the key of the ranks. ``shards``: by the names of parameters, how they lie; the
-    others have a copy on each rank. ``keeps_gathered``: whether a parameter that was gathered for
-    the forward pass stays until the backward pass has used it. ``bucket_bytes``: of what goes
-    together in one collective, where there is more than one tensor. ``exchange_bytes``: of
-    gradients in shards whose mean is made from what each rank received of all others; of more it is
-    made in place, by more messages. ``coalesced_bytes``: of the largest tensor that goes in one
-    message with others of its bucket. ``costs``: how long collectives take.
+    ``group``: the key of all ranks. ``sharing``: of those that have the shards of one whole
+    parameter together. ``alike``: of those that have the same shards; None where no others have.
+    ``shards``: by the names of parameters, how they lie; the others have a copy on each rank.
+    ``keeps_gathered``: whether a parameter that was gathered for the forward pass stays until the
+    backward pass has used it. ``bucket_bytes``: of what goes together in one collective, where
+    there is more than one tensor. ``exchange_bytes``: of gradients in shards whose mean is made
+    from what each rank received of all others; of more it is made in place, by more messages.
+    ``coalesced_bytes``: of the largest tensor that goes in one message with others of its bucket.
+    ``costs``: how long collectives take.
     """
 
     group: str
+    sharing: str
+    alike: str | None
     shards: Mapping[str, ShardLayout]
     keeps_gathered: bool
     bucket_bytes: int

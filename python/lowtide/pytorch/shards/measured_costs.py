@@ -6,6 +6,7 @@ import collections
 import dataclasses
 import hashlib
 import math
+import operator
 import os
 import socket
 import statistics
@@ -27,7 +28,7 @@ from .collectives import (
     can_exchange,
 )
 from .costs import CollectiveCost, CollectiveCosts, Crowding, LineOfBytes
-from .group import Group
+from .group import Group, Ranks
 from .placed_parameters import passed_to_graph, placed_zeros
 
 _ops = torch.ops.lowtide
@@ -68,7 +69,7 @@ _measured: dict[tuple, CollectiveCosts] = {}
 def costs_of(group: Group, device: str) -> CollectiveCosts:
     """The same on all ranks. Measured once for the same ranks, so that predictions of one program
     can be compared."""
-    key = group.ranks, group.backend, device
+    key = group.ranks, group.sharing.ranks, group.backend, device
     if key not in _measured:
         _measured[key] = _Trials(group, device).costs()
     return _measured[key]
@@ -77,13 +78,14 @@ def costs_of(group: Group, device: str) -> CollectiveCosts:
 @dataclasses.dataclass(frozen=True)
 class _Collective:
     """``start`` is given tensors of which all ranks have the whole, or are to; ``wait`` what it
-    makes, and them."""
+    makes, and them. ``among``: which ranks of a group it goes over."""
 
-    start: Callable[[list[torch.Tensor], Group], torch.Tensor]
-    wait: Callable[[torch.Tensor, list[torch.Tensor], Group], torch.Tensor]
+    start: Callable[[list[torch.Tensor], Ranks], torch.Tensor]
+    wait: Callable[[torch.Tensor, list[torch.Tensor], Ranks], torch.Tensor]
+    among: Callable[[Group], Ranks] = operator.attrgetter("sharing")
 
 
-def _shards(tensors: Iterable[torch.Tensor], group: Group) -> list[torch.Tensor]:
+def _shards(tensors: Iterable[torch.Tensor], group: Ranks) -> list[torch.Tensor]:
     return [tensor.chunk(group.size)[0] for tensor in tensors]
 
 
@@ -97,7 +99,7 @@ _COLLECTIVES = {
             pending, [tensor.numel() // group.size for tensor in tensors], group.key)),
     REDUCE_START: _Collective(
         lambda tensors, group: _ops.reduce_start(tensors, group.key),
-        lambda pending, tensors, group: _ops.reduce_wait(pending)),
+        lambda pending, tensors, group: _ops.reduce_wait(pending), lambda group: group),
     SCATTER_START: _Collective(
         lambda tensors, group: _ops.scatter_start(tensors, group.key),
         lambda pending, tensors, group: _ops.scatter_wait(pending, group.key)),
@@ -164,7 +166,7 @@ class _Trials:
 
     def _names(self) -> list[str]:
         return [name for name in _COLLECTIVES
-                if can_exchange(self._group)
+                if can_exchange(self._group.sharing)
                 or name not in (EXCHANGE_START, COALESCED_EXCHANGE_START)]
 
     def _crowding(self, meeting: float) -> Crowding:
@@ -226,11 +228,12 @@ class _Trials:
     def _collective(self, name: str, whole_bytes: int, tensors: int,
                     talks: bool) -> Callable[[], object]:
         collective = _COLLECTIVES[name]
+        among = collective.among(self._group)
         given = [self._tensor(whole_bytes) for _ in range(tensors)]
 
         def run() -> None:
-            pending = collective.start(given, self._group)
-            collective.wait(pending, given, self._group)
+            pending = collective.start(given, among)
+            collective.wait(pending, given, among)
 
         def run_without_others() -> None:
             with IN_FLIGHT.unconnected():
@@ -256,7 +259,9 @@ class _Trials:
 
     def _made_bytes(self, name: str, whole_bytes: int) -> int:
         with IN_FLIGHT.unconnected():
-            return _COLLECTIVES[name].start([self._tensor(whole_bytes)], self._group).nbytes
+            collective = _COLLECTIVES[name]
+            return collective.start([self._tensor(whole_bytes)],
+                                    collective.among(self._group)).nbytes
 
     def _usual_times(self, trials: Mapping, before: Callable[[], object] = lambda: None,
                      usual: Callable[[Sequence[int]], float] | None = None) -> dict:

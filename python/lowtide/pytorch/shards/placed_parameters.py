@@ -7,11 +7,11 @@ import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 
 import torch
-from torch.distributed.tensor import DTensor, Replicate, Shard
+from torch.distributed.tensor import DTensor, Placement, Replicate, Shard
 from torch.distributed.tensor._dtensor_spec import DTensorSpec
 
 from ... import _runtime
-from ..common.local_tensor import local_part
+from ..common.local_tensor import lies_in_shards, local_part
 from .group import Group
 from .layout import GraphLayout, ShardLayout
 
@@ -142,14 +142,14 @@ def whole_of(tensor: torch.Tensor) -> torch.Tensor:
 
 def _on_mesh(whole: torch.Tensor, group: Group, shard: ShardLayout | None) -> DTensor:
     """A tensor that all ranks have, in shards or as the copies that they are."""
-    if shard is None:
-        local, placement = whole, Replicate()
-    else:
-        rows, first = shard.rows_of(group.rank), group.rank * shard.rows
-        padded = whole.new_zeros(shard.shard_shape)
-        local, placement = padded[:rows], Shard(0)
+    placements: list[Placement] = [Replicate() for _ in range(group.mesh.ndim)]
+    local = whole
+    if shard is not None:
+        rows, first = shard.rows_of(group.sharing.rank), group.sharing.rank * shard.rows
+        local = whole.new_zeros(shard.shard_shape)[:rows]
         local.copy_(whole[first:first + rows])
-    return DTensor.from_local(local, group.mesh, [placement], run_check=False,
+        placements[-1] = Shard(0)
+    return DTensor.from_local(local, group.mesh, placements, run_check=False,
                               shape=whole.shape, stride=whole.stride())
 
 
@@ -177,9 +177,9 @@ def passed_to_graph(parameter: torch.nn.Parameter) -> None:
 
 def placed_zeros(group: Group, rows: int) -> torch.nn.Parameter:
     """A parameter in shards with so many rows of one element on each rank."""
-    shape = (rows * group.size, 1)
+    shape = (rows * group.sharing.size, 1)
     whole = torch.zeros(shape, device=group.mesh.device_type)
-    return torch.nn.Parameter(_on_mesh(whole, group, ShardLayout(shape, group.size)))
+    return torch.nn.Parameter(_on_mesh(whole, group, ShardLayout(shape, group.sharing.size)))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -212,9 +212,9 @@ def on_this_rank(parameter: torch.Tensor) -> torch.Tensor:
     if not isinstance(parameter, DTensor):
         return parameter
     local = parameter._local_tensor.detach()
-    if parameter.placements[0].is_replicate():
+    if not lies_in_shards(parameter):
         return local
-    shape = ShardLayout(tuple(parameter.shape), parameter.device_mesh.size()).shard_shape
+    shape = ShardLayout(tuple(parameter.shape), parameter.device_mesh.shape[-1]).shard_shape
     if local.shape == shape:
         return local if local.is_contiguous() else local.contiguous()
     needed = local.element_size() * (local.storage_offset() + torch.Size(shape).numel())

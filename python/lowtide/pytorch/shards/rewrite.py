@@ -172,7 +172,7 @@ class _CollectiveWriter:
     def _gather(self, primals: Sequence[fx.Node]) -> None:
         run = self._calls.instead_of(primals[0], f"{primals[0].name}_gathered")
         placeholders = [self._placeholders[primal] for primal in primals]
-        group = self._layout.group
+        group = self._layout.sharing
         if self._is_coalesced(primals):
             pending = run(coalesced.gather_start, placeholders, group)
             whole = run(coalesced.gather_wait, pending,
@@ -192,7 +192,7 @@ class _CollectiveWriter:
         last = parameters[-1].primal
         run = self._calls.instead_of(parameters[-1].gradient, f"{last.name}_gradient_scattered")
         gradients = [self._in_rows(parameter) for parameter in parameters]
-        group = self._layout.group
+        group = self._layout.sharing
         size = sum(gradient.meta["val"].nbytes for gradient in gradients)
         if size <= self._layout.exchange_bytes and self._is_coalesced(
                 [parameter.gradient for parameter in parameters]):
@@ -205,6 +205,9 @@ class _CollectiveWriter:
         else:
             pending = _once(run(_ops.scatter_start.default, gradients, group))
             means = _once(run(_ops.scatter_wait.default, pending, group))
+        if self._layout.alike is not None:
+            pending = _once(run(_ops.reduce_start.default, [means], self._layout.alike))
+            means = _once(run(_ops.reduce_wait.default, pending))
         shapes = [self._shards[parameter.primal].shard_shape for parameter in parameters]
         views = _views(run, means, [(shape, _contiguous(shape)) for shape in shapes],
                        [math.prod(shape) for shape in shapes])

@@ -127,14 +127,16 @@ def _layout(names: Mapping[torch.Tensor, list[str]], copied_bytes: int, buckets:
             group: Group, costs: CollectiveCosts, keeps_gathered: bool) -> GraphLayout:
     """``copied_bytes``: of the smallest parameters, of which each rank has a copy."""
     shards: dict[str, ShardLayout] = {}
+    sharing, alike = group.sharing, group.alike
     smaller = small = 0
     for parameter in sorted(names, key=lambda parameter: parameter.nbytes):
         smaller += parameter.nbytes
-        if smaller > copied_bytes and can_be_sharded(parameter.shape, group.size):
+        if smaller > copied_bytes and can_be_sharded(parameter.shape, sharing.size):
             shards.update(dict.fromkeys(names[parameter],
-                                        ShardLayout(tuple(parameter.shape), group.size)))
+                                        ShardLayout(tuple(parameter.shape), sharing.size)))
             small += parameter.nbytes <= buckets.coalesced_bytes
-    return GraphLayout(group.key, shards, keeps_gathered,
+    return GraphLayout(group.key, sharing.key, None if alike is None else alike.key, shards,
+                       keeps_gathered,
                        min(_MOST_BUCKET_BYTES, buckets.bucket_bytes),
-                       buckets.exchange_bytes if can_exchange(group) else 0,
+                       buckets.exchange_bytes if can_exchange(sharing) else 0,
                        buckets.coalesced_bytes if small > 1 else 0, costs)
