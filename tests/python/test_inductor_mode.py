@@ -1,6 +1,8 @@
 """lowtide.wrap(mode="inductor"): the step of torch.compile, within a budget, measured."""
 
 import gc
+import json
+import urllib.request
 
 import lowtide
 import pytest
@@ -78,6 +80,21 @@ def test_the_figures_count_all_that_a_step_needs(unlimited):
     assert wrapped.memory.existing == existing
     assert wrapped.memory.measured_peak == pytest.approx(existing + above, abs=64)
     assert wrapped.memory.planned_peak == pytest.approx(existing + above, rel=0.1)
+
+
+def test_a_page_shows_what_is_known_of_it_while_it_trains(unlimited):
+    module, _, wrapped = unlimited
+    outcome(module, wrapped, batch())
+    with lowtide.live(wrapped) as live:
+        for step in range(4):
+            outcome(module, wrapped, batch())
+            live.step(loss=step)
+        with urllib.request.urlopen(f"{live.url}state", timeout=30) as answer:
+            found = json.load(answer)
+    assert found["passes"]["count"] == 4 and found["steps"]["count"] == 4
+    assert found["figures"] == lowtide.metrics(wrapped, prefix="")
+    assert "predicted_seconds" not in found["figures"]
+    outcome(module, wrapped, batch())  # the page is gone, and the training goes on
 
 
 def test_a_budget_is_held_and_the_gradients_stay(unlimited):

@@ -265,7 +265,6 @@ def test_a_port_that_had_a_page_is_free_for_the_next():
 
 @pytest.mark.parametrize("make, words", [
     (lambda: lowtide.live(torch.nn.Linear(2, 2)), "is not wrapped"),
-    (lambda: lowtide.live(lowtide.wrap(torch.nn.Linear(2, 2), mode="inductor")), "Inductor"),
     (lambda: lowtide.live(lowtide.wrap(torch.nn.Linear(2, 2)), port=65536), "at most 65535"),
     (lambda: lowtide.live(lowtide.wrap(torch.nn.Linear(2, 2)), port="80"), "port must be"),
 ])

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import torch
 
 from .autograd.session import Session
 from .budget.memory import Memory
 from .budget.predicted_time import PredictedTime
 from .planned_class import session_of
+
+if TYPE_CHECKING:
+    from .inductor.mode import InductorMode
 
 
 def metrics(model: torch.nn.Module, prefix: str = "lowtide_") -> dict[str, float]:
@@ -18,14 +23,17 @@ def metrics(model: torch.nn.Module, prefix: str = "lowtide_") -> dict[str, float
     out: measured figures before the first step, a budget where there is none, predictions where
     nothing is planned or Inductor compiles. Raises InputError for a module that is not wrapped.
     """
-    session = session_of(model)
+    return {prefix + name: value for name, value in figures_of(session_of(model)).items()}
+
+
+def figures_of(session: Session | InductorMode) -> dict[str, float]:
+    """By the names that metrics have behind their prefix."""
     is_planned = isinstance(session, Session) and session.has_plans
     predicted = session.figures.predicted() if is_planned else None  # type: ignore[union-attr]
-    return {prefix + name: value for name, value in figures(session.memory(), predicted).items()}
+    return _figures(session.memory(), predicted)
 
 
-def figures(memory: Memory, predicted: PredictedTime | None) -> dict[str, float]:
-    """By the names that metrics have behind their prefix."""
+def _figures(memory: Memory, predicted: PredictedTime | None) -> dict[str, float]:
     found: dict[str, float] = {} if memory.budget is None else {"budget_bytes": memory.budget}
     found |= {"planned_bytes": memory.planned_peak, "existing_bytes": memory.existing}
     if memory.measured_peak:

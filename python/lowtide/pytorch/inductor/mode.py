@@ -37,6 +37,10 @@ class InductorMode:
 
     def __init__(self, model: torch.nn.Module, run: Callable, settings: Settings):
         self._model, self._run, self._settings = model, run, settings
+        self.name = type(model).__name__
+        #: Called where a step begins, when the figures of the one before are complete.
+        self.observers: list[Callable[[], None]] = []
+        self._has_run = False
         self._plain = TracePerSurroundings(lambda: traced(
             lambda *given, **named: run(*given, **named), "inductor", fixed_shapes=True))
         self._fits: dict[tuple, tuple[Fitted, int]] = {}
@@ -49,6 +53,9 @@ class InductorMode:
         fitted = self.fitted(arguments, named)
         if self.preparing:
             raise Prepared
+        for observer in self.observers if self._has_run else ():
+            observer()
+        self._has_run = True
         return fitted.model(*arguments, **named)
 
     def fitted(self, arguments: Sequence, named: Mapping) -> Fitted:

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import numbers
 import weakref
-from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import torch
 
 from ... import InputError
 from ...arguments import checked_count
 from ...live_page import RunningTraining, Server
-from ..autograd.session import Session
-from ..metrics import figures
+from ..metrics import figures_of
 from ..planned_class import session_of
+
+if TYPE_CHECKING:
+    from ..autograd.session import Session
+    from ..inductor.mode import InductorMode
 
 _HIGHEST_PORT = 65535
 
@@ -24,19 +27,17 @@ def live(model: torch.nn.Module, port: int = 0) -> Live:
 
     ``model``: a module that ``wrap`` returned. ``port``: 0 for a free one. The page is at ``url``
     of what is returned, on 127.0.0.1 alone. It ends with ``close()``, with the ``with`` block, with
-    the model, or with the process. Raises InputError for a module that has no plans.
+    the model, or with the process. Where Inductor compiles, the planned peak is the one that was
+    estimated, and the measured peak that of the steps by which it was chosen. Raises InputError for
+    a module that is not wrapped.
     """
-    session = session_of(model)
-    if not isinstance(session, Session):
-        raise InputError("a page shows the plans of mode=\"executor\"; of a module that Inductor "
-                         "compiles there is model.memory")
-    return Live(model, session, checked_count("port", port, 0, _HIGHEST_PORT))
+    return Live(model, session_of(model), checked_count("port", port, 0, _HIGHEST_PORT))
 
 
 class Live:
     """``url``: of the page."""
 
-    def __init__(self, model: torch.nn.Module, session: Session, port: int):
+    def __init__(self, model: torch.nn.Module, session: Session | InductorMode, port: int):
         self._training = RunningTraining(session.name)
         self._watched = _Watched(session, self._training)
         server = self._server = Server(port, self._training.document)
@@ -69,16 +70,16 @@ class Live:
 class _Watched:
     """Is called where a step of the session begins."""
 
-    def __init__(self, session: Session, training: RunningTraining):
+    def __init__(self, session: Session | InductorMode, training: RunningTraining):
         self._session, self._training = weakref.ref(session), training
         if session.has_plans:
-            training.show(self._figures(session))
+            training.show(figures_of(session))
 
     def __call__(self) -> None:
         session = self._session()
         if session is None:
             return
-        found = self._figures(session)
+        found = figures_of(session)
         if "peak_bytes" in found:  # otherwise this is the first step
             self._training.note_pass(found)
         else:
@@ -88,10 +89,6 @@ class _Watched:
         session = self._session()
         if session is not None and self in session.observers:
             session.observers.remove(self)
-
-    @staticmethod
-    def _figures(session: Session) -> Mapping[str, float]:
-        return figures(session.memory(), session.figures.predicted())
 
 
 def _number(name: str, value) -> float:
