@@ -3,7 +3,6 @@ and no search afterwards."""
 
 import gc
 import json
-import random
 import warnings
 import weakref
 
@@ -14,145 +13,26 @@ from lowtide.pytorch.autograd import stash_choice
 from lowtide.pytorch.plans import graph_plans
 from lowtide.pytorch.plans.same_addresses import at_same_addresses
 from lowtide.pytorch.wrap import session_of
+from range_cases import (
+    BATCH,
+    LENGTHS,
+    Images,
+    Layers,
+    built,
+    case,
+    layers,
+    losses_of,
+    same_bits,
+    trained,
+    transformer,
+    wrapped_for,
+)
 from sweep import sweep
 from torch import nn
 from torch.export import Dim
-from torch.nn import functional as F
 from torch_memory import profiled
 
 pytestmark = pytest.mark.usefixtures("own_cache", "one_thread")
-
-
-class Layers(nn.Module):
-    """Rows that are treated apart, with dropout."""
-
-    def __init__(self, width, depth):
-        super().__init__()
-        self.width = width
-        self.layers = nn.Sequential(*(layer for _ in range(depth) for layer in (
-            nn.Linear(width, width), nn.LayerNorm(width), nn.Dropout(0.2), nn.GELU())))
-
-    def forward(self, x):
-        return self.layers(x).square().mean()
-
-    def inputs(self, size):
-        rows = size if isinstance(size, tuple) else (size,)
-        return (torch.randn(*rows, self.width),)
-
-
-class Transformer(nn.Module):
-    """Attention over the whole length, dropout, a loss and logits beside it."""
-
-    def __init__(self, width, heads, depth, most):
-        super().__init__()
-        self.heads = heads
-        self.tokens, self.positions = nn.Embedding(30, width), nn.Embedding(most, width)
-        self.blocks = nn.ModuleList(nn.ModuleDict({
-            "norm": nn.LayerNorm(width), "mix": nn.Linear(width, 3 * width),
-            "out": nn.Linear(width, width), "up": nn.Linear(width, 2 * width),
-            "down": nn.Linear(2 * width, width)}) for _ in range(depth))
-        self.head = nn.Linear(width, 30, bias=False)
-
-    def forward(self, input_ids, labels):
-        batch, length = input_ids.shape
-        x = self.tokens(input_ids) + self.positions(torch.arange(length))
-        for block in self.blocks:
-            q, k, v = block["mix"](block["norm"](x)).view(
-                batch, length, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
-            mixed = F.scaled_dot_product_attention(q, k, v, is_causal=True,
-                                                   dropout_p=0.1 if self.training else 0.0)
-            x = x + block["out"](mixed.transpose(1, 2).reshape(batch, length, -1))
-            x = x + F.dropout(block["down"](F.gelu(block["up"](x))), 0.1, self.training)
-        logits = self.head(x)
-        return F.cross_entropy(logits[:, :-1].reshape(-1, 30), labels[:, 1:].reshape(-1)), logits
-
-    def inputs(self, size):
-        return tuple(torch.randint(0, 30, (2, size)) for _ in range(2))
-
-
-class Images(nn.Module):
-    """Convolutions, whose kernel PyTorch chooses by the batch, and statistics of it."""
-
-    def __init__(self, channels):
-        super().__init__()
-        self.layers = nn.Sequential(
-            nn.Conv2d(3, channels, 3, padding=1), nn.BatchNorm2d(channels), nn.ReLU(),
-            nn.MaxPool2d(2), nn.Conv2d(channels, channels, 3, padding=1), nn.ReLU(),
-            nn.Dropout(0.1), nn.AdaptiveAvgPool2d(2), nn.Flatten(), nn.Linear(4 * channels, 5))
-
-    def forward(self, x):
-        return self.layers(x).square().mean()
-
-    def inputs(self, size):
-        return (torch.randn(size, 3, 12, 12),)
-
-
-def case(kind, seed):
-    """A random model, a range, and the dynamic_shapes for it."""
-    rng = random.Random(f"{kind} {seed}")
-    least = rng.choice([1, 2, 3, 5, 9])
-    if kind == "layers":
-        make = lambda: Layers(*shape)  # noqa: E731
-        shape, most = (rng.choice([16, 24]), rng.randint(2, 4)), rng.randint(20, 200)
-        places = {"x": {0: Dim("batch", min=least, max=most)}}
-    elif kind == "transformer":
-        least, most = max(2, least), rng.randint(17, 60)
-        shape = (16, rng.choice([2, 4]), rng.randint(1, 2), most)
-        make = lambda: Transformer(*shape)  # noqa: E731
-        places = {name: {1: Dim("length", min=least, max=most)} for name in ("input_ids", "labels")}
-    else:
-        make = lambda: Images(*shape)  # noqa: E731
-        shape, most = (rng.choice([4, 8]),), rng.randint(18, 40)
-        places = ({0: Dim("batch", min=least, max=most)},)
-    return make, least, most, places, rng
-
-
-def built(make):
-    torch.manual_seed(0)
-    return make()
-
-
-def losses_of(model, sizes):
-    """Of a step for each size."""
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    losses = []
-    for size in sizes:
-        found = model(*model.inputs(size))
-        loss = found[0] if isinstance(found, tuple) else found
-        del found  # logits that are held beside the backward pass take more
-        loss.backward()
-        losses.append(loss.detach())
-        del loss
-        optimizer.step()
-        optimizer.zero_grad()
-    return losses
-
-
-def trained(model, sizes):
-    """The losses, and what steps leave behind."""
-    torch.manual_seed(1)
-    return [*losses_of(model, sizes), *(p.detach().clone() for p in model.parameters()),
-            *(b.clone() for b in model.buffers()), torch.get_rng_state()]
-
-
-def same_bits(some, others):
-    return len(some) == len(others) and all(map(torch.equal, some, others))
-
-
-def wrapped_for(make, most, share, **settings):
-    """Within this share of what keeping all takes at the largest size, or within the smallest
-    budget."""
-    def wrapped(budget):
-        model = built(make)
-        return lowtide.wrap(model, model.inputs(most), budget=budget, time_limit=0.5,
-                            optimizer="sgd", **settings)
-
-    budget = int(share * lowtide.wrap(built(make), built(make).inputs(most), budget="100%",
-                                      time_limit=0.3, optimizer="sgd").memory.budget)
-    try:
-        return wrapped(max(1, budget))
-    except lowtide.InfeasibleError as error:
-        return wrapped(error.smallest_budget)
 
 
 @pytest.fixture
@@ -205,19 +85,6 @@ def test_sizes_whose_values_are_too_small_have_the_stashes_of_the_largest(seed, 
     assert same_bits(trained(wrapped, sizes), trained(built(make), sizes))
     if most >= 48:  # draws of the largest take more bytes than are left alone
         assert {region.stash_names for region in session_of(wrapped).regions} - {()}
-
-
-LENGTH = Dim("length", min=3, max=20)
-LENGTHS = {"input_ids": {1: LENGTH}, "labels": {1: LENGTH}}
-BATCH = {"x": {0: Dim("batch", min=2, max=40)}}
-
-
-def transformer():
-    return Transformer(16, 2, 1, 20)
-
-
-def layers():
-    return Layers(16, 3)
 
 
 def test_the_largest_size_is_planned_before_the_first_step():
@@ -421,68 +288,6 @@ def test_a_dropped_model_is_gone():
     del wrapped
     gc.collect()
     assert parameter() is None
-
-
-@pytest.mark.parametrize(("places", "message"), [
-    ({"y": {0: Dim("batch", max=9)}}, "names an input 'y', and forward of Layers has x"),
-    ({"x": {0: Dim("batch")}}, "no largest size"),
-    ({"x": {0: None}}, "leaves no dimension open"),
-    ({}, "leaves no dimension open"),
-    ({"x": {0: 7}}, "give a torch.export.Dim"),
-    ({"x": {0: Dim.AUTO}}, "give a torch.export.Dim"),
-    ({"x": {0: 2 * Dim("batch", max=9)}}, "give a torch.export.Dim"),
-    ({"x": {-1: Dim("batch", max=9)}}, "count them from 0"),
-    ({"x": 7}, "a dict of dimensions or a sequence"),
-    (7, "a dict by the names of the inputs"),
-    (({0: Dim("batch", max=9)}, None), "2 entries, and forward takes 1"),
-    ({"x": {0: Dim("batch", max=9), 1: Dim("batch", max=8)}}, "two Dims"),
-    ({"x": {0: Dim("batch", max=1_000_000)}}, "at most 100000"),
-])
-def test_dynamic_shapes_that_say_no_ranges_are_refused(places, message):
-    with pytest.raises(lowtide.InputError, match=message):
-        lowtide.wrap(built(layers), dynamic_shapes=places)
-
-
-@pytest.mark.parametrize(("places", "inputs", "message"), [
-    ({"x": {2: Dim("batch", max=9)}}, torch.randn(3, 16), "leaves dimension 2 of x open"),
-    ({"x": {0: Dim("batch", min=4, max=9)}}, torch.randn(3, 16), "input of Layers has batch=3"),
-    ({"x": {0: Dim("batch", min=4, max=9)}}, torch.randn(10, 16), "begin with an input within"),
-    ({"x": {1: Dim("width", min=4, max=19)}}, torch.randn(3, 16), "cannot run at width=19"),
-    ({"x": {1: Dim("width", min=4, max=16)}}, torch.randn(3, 16), "the model has one value for"),
-    ({"x": {0: Dim("same", max=19), 1: Dim("same", max=19)}}, torch.randn(3, 16), "is one size"),
-    ({"x": {0: Dim("batch", max=9)}}, [[1.0]], "only sizes of tensors"),
-])
-def test_inputs_that_are_not_of_the_ranges_are_refused(places, inputs, message, capfd):
-    with pytest.raises(lowtide.InputError, match=message) as refused:
-        lowtide.wrap(built(layers), (inputs,), dynamic_shapes=places)
-    assert "mark_dynamic" not in str(refused.value)
-    assert "torch" not in capfd.readouterr().err
-
-
-class OneByOne(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.layer = nn.Linear(8, 8)
-
-    def forward(self, x):
-        return torch.stack([row for row in self.layer(x)]).square().mean()
-
-
-def test_a_model_that_has_other_ops_for_each_size_is_refused_in_one_line(capfd):
-    with pytest.raises(lowtide.InputError, match="needs this very size") as refused:
-        lowtide.wrap(built(OneByOne), torch.randn(4, 8),
-                     dynamic_shapes={"x": {0: Dim("batch", max=9)}})
-    assert "mark_dynamic" not in str(refused.value)
-    assert "torch" not in capfd.readouterr().err
-
-
-@pytest.mark.parametrize("settings", [
-    {"mode": "inductor"}, {"slices": "auto"},
-    {"budget": "50%", "offload": "/tmp"},
-])
-def test_what_ranges_are_not_for_is_refused(settings):
-    with pytest.raises(lowtide.InputError, match="dynamic_shapes is not for"):
-        lowtide.wrap(built(layers), dynamic_shapes=BATCH, **settings)
 
 
 class LongOrShort(nn.Module):

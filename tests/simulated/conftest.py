@@ -7,7 +7,7 @@ import pytest
 import torch
 from lowtide.pytorch import simulated
 
-pytest.register_assert_rewrite("both_devices")
+pytest.register_assert_rewrite("both_devices", "graph_cases")
 
 BYTES = 256 << 20
 SECONDS_TO_LET_GO = 10
