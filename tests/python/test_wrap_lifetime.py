@@ -93,6 +93,20 @@ def test_a_dropped_model_whose_graph_breaks_holds_no_memory():
     require_nothing_stays(wrapped, Breaking, ROWS)
 
 
+@pytest.mark.parametrize("are_kept", [False, True])
+def test_models_whose_graph_breaks_are_planned_however_many_there_were(are_kept, monkeypatch):
+    monkeypatch.setattr("lowtide.pytorch.dynamo.trace.MOST_TRACES", 3)
+    kept = []
+    for _ in range(5):
+        model = lowtide.wrap(built(Doubling), ROWS(), time_limit=0.3)
+        with pytest.raises(RuntimeError):
+            model(torch.randn(16, 21))
+        trained(model, ROWS)
+        assert session_of(model).why_unplanned == ""
+        assert model.memory.measured_peak > 0
+        kept += [model] * are_kept
+
+
 def test_a_kept_loss_holds_no_block():
     held = []
     for make in (lambda: built(layers), lambda: lowtide.wrap(built(layers), ROWS())):

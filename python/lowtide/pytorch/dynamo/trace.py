@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import sys
 import threading
 import types
 from collections.abc import Callable
@@ -21,23 +22,27 @@ from .quietly import quietly
 from .retrace_warning import RetraceWarning
 from .unique_code import with_unique_code
 
-#: How often one function is traced at most, for each kind of call that it meets.
+#: How often one function is traced at most for one model, for each kind of call that it meets.
 MOST_TRACES = 64
 
 _here = threading.local()
 
 
-def tracing_patiently():
+def tracing_patiently(other_traces: int = 0):
     """A context with Dynamo's settings for wrapped modules. A module that is traced too often would
     run unplanned, so that is an error; recurrent layers and gradients within the forward pass are
     traced through; what is logged is left out, as it would split the step; a hook that is
     registered later has the model traced again; ops are those of eager PyTorch, as Dynamo's
-    decompositions of some round otherwise."""
+    decompositions of some round otherwise.
+
+    ``other_traces``: how many of the function's traces are not this model's. Dynamo counts all that
+    a function ever had, of models that are gone too.
+    """
     config = torch._dynamo.config
     return config.patch(
-        skip_nnmodule_hook_guards=False, recompile_limit=MOST_TRACES,
-        fail_on_recompile_limit_hit=True, allow_rnn=True, trace_autograd_ops=True,
-        enable_dynamo_decompositions=False,
+        skip_nnmodule_hook_guards=False, recompile_limit=MOST_TRACES + other_traces,
+        accumulated_recompile_limit=sys.maxsize, fail_on_recompile_limit_hit=True, allow_rnn=True,
+        trace_autograd_ops=True, enable_dynamo_decompositions=False,
         ignore_logging_functions=config.ignore_logging_functions | logging_functions())
 
 
@@ -64,8 +69,9 @@ def traced(function: Callable, backend: Callable | str, *, fullgraph: bool = Fal
     @functools.wraps(trace)
     def trace_patiently(frame, *arguments, **named):
         codes[id(frame.f_code)] = frame.f_code
-        with (ONE_TRACE_AT_A_TIME, no_interrupt_lost(), tracing_patiently(), _shapes(fixed_shapes),
-              quietly(), _tracing_here()):
+        with (ONE_TRACE_AT_A_TIME, no_interrupt_lost(),
+              tracing_patiently(_traces_of_others(frame.f_code, own_backend)),
+              _shapes(fixed_shapes), quietly(), _tracing_here()):
             found = trace(frame, *arguments, **named)
         calls_that_raise.see_trace(frame.f_code, found)
         return found
@@ -125,6 +131,12 @@ def _tracing_here():
         yield
     finally:
         _here.is_tracing = before
+
+
+def _traces_of_others(code: types.CodeType, backend: Callable) -> int:
+    """Those that were let go of stay in Dynamo's list, without a backend."""
+    return sum(entry.backend is not backend
+               for entry in torch._C._dynamo.eval_frame._debug_get_cache_entry_list(code))
 
 
 def _forget_compiled(code: types.CodeType, backend: Callable) -> None:
