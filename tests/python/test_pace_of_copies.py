@@ -1,5 +1,6 @@
 """Copies to slower memory that are not as fast as was measured: plans follow them."""
 
+import json
 import random
 import warnings
 
@@ -7,7 +8,8 @@ import lowtide
 import pytest
 import torch
 from lowtide.pytorch.budget.memory import Moved
-from lowtide.pytorch.plans import slower
+from lowtide.pytorch.planned_class import session_of
+from lowtide.pytorch.plans import graph_plans, slower
 from lowtide.pytorch.plans.pace import Pace
 from on_device import DEVICE
 from torch import nn
@@ -106,10 +108,8 @@ class Lanes:
 @pytest.mark.usefixtures("own_cache", "one_thread")
 def test_a_training_goes_on_by_plans_for_slower_copies(tmp_path, monkeypatch):
     lanes = Lanes(monkeypatch)
-    place = str(tmp_path) if DEVICE == "cpu" else "host"
-    model = lowtide.wrap(built(Layers), (X,), "60%", optimizer="sgd", offload=place,
-                         strategy="offload", time_limit=0.5)
-    session = lowtide.pytorch.planned_class.session_of(model)
+    model = moving(tmp_path, strategy="offload")
+    session = session_of(model)
     planned, slowdowns = [], []
     with warnings.catch_warnings(record=True) as heard:
         warnings.simplefilter("always")
@@ -130,21 +130,41 @@ def test_a_training_goes_on_by_plans_for_slower_copies(tmp_path, monkeypatch):
 @pytest.mark.usefixtures("own_cache", "one_thread")
 def test_reruns_take_the_place_of_moves_that_have_become_slow(tmp_path, monkeypatch):
     lanes = Lanes(monkeypatch)
-    place = str(tmp_path) if DEVICE == "cpu" else "host"
-    model = lowtide.wrap(built(Layers), (X,), "60%", optimizer="sgd", offload=place, time_limit=0.5)
+    model = moving(tmp_path)
     trained(model, 2)
     assert model.memory.moved.bytes_out > 0
     lanes.times_as_long = 1e5
     with pytest.warns(UserWarning, match="copies to and from"):
         trained(model, STEPS + 1)
-    session = lowtide.pytorch.planned_class.session_of(model)
-    for region in session.regions:
-        for search in region.plans._searches:
-            search.wait()
+    await_searches(model)
     eager = built_like(model)
     assert same(trained(model, 2), trained(eager, 2))
     assert model.memory.moved.bytes_out == 0
     assert "times as long as was measured" in str(model.memory)
+
+
+def await_searches(model):
+    """Until no better plan is looked for in the background any more."""
+    session = session_of(model)
+    for region in session.regions:
+        for _, plans in region._known.values():
+            for some in [plans, *plans._sectioned.values()]:
+                for search in some._searches:
+                    search.wait()
+
+
+def plans_in_use(model):
+    """Each with its graph and the slower memory of it."""
+    session = session_of(model)
+    return [(region.priced.graph, session.plan_for(region), region.priced.slower)
+            for region in session.regions]
+
+
+def moving(tmp_path, **options):
+    """A wrapped model of which values move."""
+    place = str(tmp_path) if DEVICE == "cpu" else "host"
+    return lowtide.wrap(built(Layers), (X,), "60%", optimizer="sgd", offload=place, time_limit=0.5,
+                        **options)
 
 
 def built_like(model):
@@ -164,3 +184,71 @@ def test_a_speed_that_a_person_gives_stays(tmp_path, monkeypatch):
         warnings.filterwarnings("error", message=".*copies to")
         trained(model, 2 * STEPS)
     assert model.memory.copies_slower == 1.0
+
+
+def cheaper(model, plan):
+    """The same, as if it took hardly longer than a plan that keeps everything."""
+    (graph,) = {graph for graph, _, _ in plans_in_use(model)}
+    document = json.loads(plan.format())
+    return lowtide.Plan.parse(json.dumps(document | {
+        "cost": lowtide.replay(graph, lowtide.keep_all(graph)).cost + 1, "lower_bound": None}))
+
+
+@pytest.mark.usefixtures("own_cache", "one_thread")
+def test_what_moves_is_chosen_again_when_a_better_plan_is_found(tmp_path, monkeypatch):
+    lanes = Lanes(monkeypatch)
+    model = moving(tmp_path)
+    trained(model, 2)
+    (_, plan, _), = plans_in_use(model)
+    lanes.times_as_long = 1e5
+    monkeypatch.setattr(graph_plans, "plan_within", lambda *_: cheaper(model, plan))
+    with graph_plans._ONE_SEARCH_AT_A_TIME, pytest.warns(UserWarning, match="copies to and from"):
+        trained(model, STEPS + 2)
+        assert model.memory.moved.bytes_out == 0
+    await_searches(model)
+    trained(model, 1)
+    assert model.memory.moved.bytes_out > 0
+
+
+@pytest.mark.usefixtures("own_cache", "one_thread")
+@pytest.mark.parametrize("moved_before", [True, False])
+def test_a_better_plan_without_room_is_not_taken(tmp_path, monkeypatch, moved_before):
+    lanes, refused = Lanes(monkeypatch), []
+    made = slower.Slower.executor
+
+    def executor(self, graph, plan, device):
+        if any(plan.cost == other.cost for other in refused):
+            raise lowtide.Error("the disk is full")
+        return made(self, graph, plan, device)
+
+    monkeypatch.setattr(slower.Slower, "executor", executor)
+    phases, eager = (2, STEPS + 1, 3), built(Layers)
+    expected = [trained(eager, steps) for steps in phases]
+    model = moving(tmp_path, strategy="offload" if moved_before else None)
+    assert same(trained(model, phases[0]), expected[0])
+    (_, plan, _), = plans_in_use(model)
+    refused.append(cheaper(model, plan))
+    monkeypatch.setattr(graph_plans, "plan_within", lambda *_: refused[0])
+    lanes.times_as_long = 2.0 if moved_before else 1e5
+    for steps, wanted in zip(phases[1:], expected[1:]):
+        assert same(trained(model, steps), wanted)
+        await_searches(model)
+    assert [plan.cost for _, plan, _ in plans_in_use(model)] != [refused[0].cost]
+    assert (model.memory.moved.bytes_out > 0) == moved_before
+
+
+@pytest.mark.usefixtures("own_cache", "one_thread")
+def test_plans_that_were_out_of_use_follow_the_pace(tmp_path, monkeypatch):
+    """As those of other sizes, other stashes or other budgets."""
+    lanes = Lanes(monkeypatch)
+    model = moving(tmp_path, strategy="offload")
+    trained(model, 2)
+    (region,) = session_of(model).regions
+    other = region.plans
+    budget = next(iter([*other._found, *(key for plans in other._sectioned.values()
+                                         for key in plans._found)]))
+    region._known.clear()  # so that nobody tells them
+    lanes.times_as_long = 4.0
+    trained(model, STEPS + 1)
+    plan = other.within(budget)
+    assert plan.cost == region.priced.slower.retimed(region.priced.graph, plan).cost

@@ -18,7 +18,7 @@ from ..capture.updates import GradientVisit, updating
 from ..common.notices import Notices
 from ..optimizer.fused_updates import FusedUpdates
 from ..plans.cost_units import as_cost
-from ..plans.graph_plans import GraphPlans, SectionedGraphPlans
+from ..plans.graph_plans import GraphPlans
 from ..plans.needed_bytes import needed_bytes
 from ..plans.planning import (
     PricedGraph,
@@ -27,6 +27,7 @@ from ..plans.planning import (
     measure,
     price,
 )
+from ..plans.sectioned_plans import SectionedGraphPlans
 from ..plans.slower import Slower
 from ..shards.step_time import overlapped_cost
 from ..stash import Stash
@@ -155,10 +156,10 @@ class Region:
         if may_move is MayMove.NOTHING:
             self.executors.forget_moving()
 
-    def retime(self) -> None:
-        """Slower memory has another speed than plans were made for."""
-        for _, plans in self._known.values():
-            plans.retime()
+    @property
+    def searches(self) -> int:
+        """How many go on in the background, whatever its plans may move."""
+        return sum(plans.searches for _, plans in self._known.values())
 
     def _now(self) -> tuple[PricedGraph, SectionedGraphPlans]:
         dropped = self.results.now

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import torch
 
-from ... import InfeasibleError, Plan, format_bytes
+from ... import Error, InfeasibleError, Plan, format_bytes
 from ..budget.account import BudgetAccount
 from ..budget.budget import Budget
 from ..budget.memory import Memory
@@ -94,7 +94,7 @@ class Session:
                                          self._admission)
         self.figures = Figures(settings, self._graphs, self._steps, self._step_plans, self._account,
                                self._gradients_in_blocks)
-        self._copies = CopiesOfSteps(self._graphs, self._step_plans, self._notices,
+        self._copies = CopiesOfSteps(self._graphs, self._step_plans, self._values, self._notices,
                                      lambda: self.figures.predicted().seconds)
         self._room_outside = RoomOutside(self._account, self._step_plans, self.regions)
         self._change_budget = BudgetChange(
@@ -218,8 +218,7 @@ class Session:
         self._gradients.track(primals)
         if self._steps.observe(region):
             self._account.invalidate()
-        plan = self._plan_that_fits(region)
-        self._bring_back()
+        plan = self._plan_with_room(region, lambda: self._plan_that_fits(region))
         result = region.forward(plan, primals)
         self._meter.note_uncounted(region.moves.uncounted_before)
         self._step_plans.has_run = True
@@ -277,8 +276,7 @@ class Session:
                 with self._between_passes.lock:
                     self._graphs.retire(region)
             self._clear_gradients(region)
-            plan = self._plan_for_replay(region, more)
-            self._bring_back()
+            plan = self._plan_with_room(region, lambda: self._plan_for_replay(region, more))
             gradients = region.replay(plan, ticket, saved, tangents)
         self._meter.read(0 if self._updates is None else self._updates.take_made_bytes())
         return gradients
@@ -313,6 +311,20 @@ class Session:
     def _release(self) -> None:
         self._meter.leave()
         self._admission.release_idle()
+
+    def _plan_with_room(self, region: Region, plan: Callable[[], Plan]) -> Plan:
+        """What ``plan`` gives. One that was found in the background may need more slower memory
+        than there is: then the one before it. Raises Error where that has no room either."""
+        found = plan()
+        self._bring_back()
+        while True:
+            try:
+                region.reserve(found)
+                return found
+            except Error:
+                if not self._copies.give_up(region, found):
+                    raise
+                found = plan()
 
     def _plan_that_fits(self, region: Region) -> Plan:
         plan = self.plan_for(region)

@@ -9,9 +9,9 @@ from ... import Graph, InfeasibleError, Plan
 from ..budget.account import BudgetAccount
 from ..budget.settings import Settings
 from ..common.notices import Notices
-from ..plans.graph_plans import SectionedGraphPlans
 from ..plans.planning import PricedGraph
 from ..plans.plans_of_size import PlansOfSize
+from ..plans.sectioned_plans import SectionedGraphPlans
 from ..plans.size_family import SizeFamily
 
 if TYPE_CHECKING:

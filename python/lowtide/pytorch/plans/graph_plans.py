@@ -9,30 +9,18 @@ from collections.abc import Iterable
 from ... import InfeasibleError, Plan, StoppedError, _core, format_bytes, keep_all
 from ...interruptible import in_background
 from ..budget.settings import Settings
-from ..common.notices import Notices
 from .agreed_plans import plan_of_ranks
 from .needed_bytes import needed_bytes
 from .planning import (
     NoPlan,
     PricedGraph,
     Refusal,
-    handed_out_bytes,
     plan_keeping_all,
     plan_within,
     store_for,
     stored_plan,
     transfer,
 )
-
-_NO_ROOM_AFTERWARDS = (
-    "lowtide: within this budget, no plan was found that also leaves room for what follows the "
-    "backward pass, which is the optimizer's own step, the next batch, or other code between two "
-    "steps, such as the forward pass of a teacher: up to {} beyond the budget meanwhile.")
-
-#: Of the bytes that are taken after a step, where no plan leaves all of them; the first that a plan
-#: leaves counts. Shares of a small part of the budget are not worth a search each.
-_SHARES_LEFT = (0.75, 0.5, 0.25)
-_SMALL_SHARE = 0.01
 
 #: Seconds for a plan that a training run waits for; a better one is looked for meanwhile.
 BRIEF_SECONDS = 1.0
@@ -63,8 +51,13 @@ class GraphPlans:
         self._refusals: dict[int | None, Refusal] = {}
         #: In the background; each is set when it is over.
         self._searches: list[threading.Event] = []
-        self._times_retimed = 0
         self._smallest: Plan | None = None
+        #: By budget: the plan before those that were found in the background.
+        self._before: dict[int | None, Plan] = {}
+        #: How fast the copies of the plans are taken to be, and the budgets whose plans were made
+        #: for others.
+        self._pace = _pace(priced)
+        self._of_other_pace: set[int | None] = set()
 
     def within(self, budget_bytes: int | None, *, soon: bool = False) -> Plan:
         """The plan for so many bytes, residents included. Raises InfeasibleError.
@@ -72,6 +65,7 @@ class GraphPlans:
         With ``soon``, one that is at hand or takes a second, and a better one later, when a thread
         has found it.
         """
+        self._follow_pace()
         if budget_bytes is not None and budget_bytes < self.priced.floor_bytes:
             budget_bytes = self._hopeless_bytes
         if budget_bytes in self._refusals:
@@ -85,6 +79,9 @@ class GraphPlans:
             except NoPlan as error:
                 self._refusals[budget_bytes] = error.refusal
                 raise
+        if budget_bytes in self._of_other_pace:
+            self._of_other_pace.discard(budget_bytes)
+            self._improve_in_background(budget_bytes, self._found[budget_bytes])
         return self._found[budget_bytes]
 
     def search_by(self, settings: Settings) -> None:
@@ -99,24 +96,34 @@ class GraphPlans:
             if self._limits.pop(budget_bytes, settings.time_limit) < settings.time_limit:
                 self._improve_in_background(budget_bytes, plan)
 
-    def retime(self) -> None:
-        """The slower memory has another speed than the plans were made for. They stay, with the
-        times that they take now, and better ones are looked for in the background."""
-        slower = self.priced.slower
-        if slower is None:
+    def _follow_pace(self) -> None:
+        """Where copies are not as fast any more as they were, the plans stay, with the times that
+        they take now. Where one is asked for, a better one is looked for in the background."""
+        slower, pace = self.priced.slower, _pace(self.priced)
+        if slower is None or pace == self._pace:
             return
-        self._times_retimed += 1
         self._store = store_for(self.priced, self._settings)
         if self._smallest is not None:
             self._smallest = slower.retimed(self.priced.graph, self._smallest)
-        for budget_bytes, plan in list(self._found.items()):
-            self._found[budget_bytes] = slower.retimed(self.priced.graph, plan)
-            self._improve_in_background(budget_bytes, self._found[budget_bytes])
+        for plans in (self._found, self._before):
+            for budget_bytes, plan in list(plans.items()):
+                plans[budget_bytes] = slower.retimed(self.priced.graph, plan)
+        self._of_other_pace |= set(self._found)
+        self._pace = pace
+
+    def give_up(self, plan: Plan) -> bool:
+        """There is no room to run a plan. Whether it was found in the background, so that the one
+        before it is taken again."""
+        for budget_bytes, found in list(self._found.items()):
+            if found is plan and self._before.get(budget_bytes, plan) is not plan:
+                self._found[budget_bytes] = self._before[budget_bytes]
+                return True
+        return False
 
     @property
-    def is_searching(self) -> bool:
-        """Whether a better plan is looked for in the background."""
-        return any(not over.is_set() for over in self._searches)
+    def searches(self) -> int:
+        """How many searches for better plans go on, or are to come, in the background."""
+        return sum(not over.is_set() for over in self._searches)
 
     def smallest(self) -> Plan:
         """The plan of the fewest bytes that is found, residents included.
@@ -124,6 +131,7 @@ class GraphPlans:
         A search for no more than the residents finds it, whatever was refused before: so an error
         that names its bytes names the same bytes again, and a budget of so many is met.
         """
+        self._follow_pace()
         if self._smallest is None:
             self._smallest = self._search_smallest()
         return self._smallest
@@ -252,18 +260,19 @@ class GraphPlans:
         alone = self._settings.group is None  # ranks take a new plan together or not at all
         if alone and first.cost > self.priced.keep_all_cost:
             self._searches = [over for over in self._searches if not over.is_set()]
-            self._searches.append(in_background(lambda: self._improve(budget_bytes, first), _core,
-                                                "lowtide-improve"))
+            pace = self._pace
+            self._searches.append(in_background(lambda: self._improve(budget_bytes, first, pace),
+                                                _core, "lowtide-improve"))
 
-    def _improve(self, budget_bytes: int | None, first: Plan) -> None:
-        """Replaces a plan that was made quickly; the next forward pass takes the new one.
+    def _improve(self, budget_bytes: int | None, first: Plan, pace: tuple[float, ...]) -> None:
+        """Replaces a plan that was made quickly, or for another pace of copies; the next forward
+        pass takes the new one.
 
         A program that ends waits for the search that goes on, whose plan is there at the next
-        start. No other one is begun.
+        start. No other one is begun, and none for a pace that copies do not have any more.
         """
-        times_retimed = self._times_retimed
         with _ONE_SEARCH_AT_A_TIME:
-            if not threading.main_thread().is_alive():
+            if not threading.main_thread().is_alive() or pace != _pace(self.priced):
                 return
             try:
                 better = self._search(budget_bytes,
@@ -271,129 +280,12 @@ class GraphPlans:
                                                            verbose=False))
             except (InfeasibleError, StoppedError):
                 return  # the first one holds
-        if better.cost < first.cost and times_retimed == self._times_retimed:
+        present = self._found.get(budget_bytes, first)
+        if pace == _pace(self.priced) and better.cost < present.cost:
+            self._before.setdefault(budget_bytes, present)
             self._found[budget_bytes] = better
 
 
-class SectionedGraphPlans(GraphPlans):
-    """Those whose block may be given back in part after the backward pass, so that the budget has
-    room for the ``after_bytes`` of what follows beside the gradients, or for the largest share of
-    them that a plan is found for. ``seen_bytes``: that were seen to follow; plans have room for all
-    of them or do without, as they may not come again. ``notices``: of the whole model."""
-
-    def __init__(self, priced: PricedGraph, settings: Settings,
-                 relatives: Iterable[GraphPlans] = (), after_bytes: int = 0, seen_bytes: int = 0,
-                 *, notices: Notices):
-        super().__init__(priced, settings, relatives)
-        self._after_bytes, self._seen_bytes = after_bytes, max(after_bytes, seen_bytes)
-        self._notices = notices
-        self._handed_out = handed_out_bytes(priced.graph)
-        self._sectioned: dict[int, GraphPlans] = {}
-        self._must_leave_all = bool(settings.layout is not None and after_bytes)
-
-    def within(self, budget_bytes: int | None, *, soon: bool = False,
-               leaving_all: bool = False, silent: bool = False) -> Plan:
-        """With ``leaving_all``, also raises where no plan leaves all that is wanted, as it always
-        does on several ranks. With ``silent``, nothing is said of what is not left."""
-        if budget_bytes is None:
-            return super().within(budget_bytes, soon=soon)
-        if self._must_leave_all:
-            return self._plans_leaving(self._after_bytes).within(budget_bytes, soon=soon)
-        if leaving_all and self._handed_out + self._after_bytes > budget_bytes:
-            raise InfeasibleError("the optimizer's step alone takes more beside the gradients")
-        plan = self._leaving_what_was_seen(budget_bytes, soon)
-        if plan is not None:
-            return plan
-        plan, left = self._leaving_most(budget_bytes, leaving_all, soon)
-        if left < self._seen_bytes and not silent:
-            self._warn_of(self._seen_bytes - left)
-        return plan
-
-    def _leaving_what_was_seen(self, budget_bytes: int, soon: bool) -> Plan | None:
-        fits = self._after_bytes < self._seen_bytes <= budget_bytes - self._handed_out
-        return self._leaving(self._seen_bytes, budget_bytes, soon) if fits else None
-
-    def _leaving_most(self, budget_bytes: int, leaving_all: bool, soon: bool) -> tuple[Plan, int]:
-        """The plan that leaves the most of what follows for sure, and how many bytes those are."""
-        wanted = max(0, min(self._after_bytes, budget_bytes - self._handed_out))
-        if not wanted:
-            return self._leaving_nothing(budget_bytes, soon), 0
-        plan = self._leaving(wanted, budget_bytes, soon)
-        if plan is not None:
-            return plan, wanted
-        if leaving_all:
-            raise InfeasibleError("no plan leaves the optimizer's step what it takes")
-        return self._leaving_less(wanted, budget_bytes, soon)
-
-    def _leaving(self, after_bytes: int, budget_bytes: int, soon: bool) -> Plan | None:
-        """The plan that leaves so many bytes; None where there is none."""
-        try:
-            return self._plans_leaving(after_bytes).within(budget_bytes, soon=soon)
-        except InfeasibleError:
-            return None
-
-    def _leaving_less(self, wanted: int, budget_bytes: int, soon: bool) -> tuple[Plan, int]:
-        """The plan that leaves the largest share of the bytes, and how many those are."""
-        # Where nothing fits at all this is the error, and less to leave is not looked for.
-        nothing_left = self._leaving_nothing(budget_bytes, soon)
-        shares = _SHARES_LEFT if wanted > _SMALL_SHARE * budget_bytes else ()
-        for left in (int(share * wanted) for share in shares):
-            plan = self._leaving(left, budget_bytes, soon)
-            if plan is not None:
-                return plan, left
-        return nothing_left, 0
-
-    def _leaving_nothing(self, budget_bytes: int, soon: bool) -> Plan:
-        try:
-            return super().within(budget_bytes, soon=soon)
-        except NoPlan:
-            least = self.smallest()
-            if needed_bytes(self.priced.graph, least) > budget_bytes:
-                raise
-            return self._found.setdefault(budget_bytes, least)
-
-    def smallest(self) -> Plan:
-        if self._must_leave_all:
-            return self._plans_leaving(self._after_bytes).smallest()
-        return super().smallest()
-
-    @property
-    def least_bytes(self) -> int:
-        if self._must_leave_all:
-            return self._plans_leaving(self._after_bytes).least_bytes
-        return super().least_bytes
-
-    def search_by(self, settings: Settings) -> None:
-        super().search_by(settings)
-        for plans in self._sectioned.values():
-            plans.search_by(settings)
-
-    def search_longer(self, settings: Settings) -> None:
-        for plans in self._sectioned.values():
-            plans.search_longer(settings)
-        super().search_longer(settings)
-
-    def retime(self) -> None:
-        for plans in self._sectioned.values():
-            plans.retime()
-        super().retime()
-
-    @property
-    def is_searching(self) -> bool:
-        return super().is_searching or any(plans.is_searching
-                                           for plans in self._sectioned.values())
-
-    def found(self) -> list[Plan]:
-        return super().found() + [plan for plans in tuple(self._sectioned.values())
-                                  for plan in plans.found()]
-
-    def _warn_of(self, excess_bytes: int) -> None:
-        self._notices.warn_of_more("after", excess_bytes,
-                                   _NO_ROOM_AFTERWARDS.format(format_bytes(excess_bytes)))
-
-    def _plans_leaving(self, after_bytes: int) -> GraphPlans:
-        if after_bytes not in self._sectioned:
-            graph = self.priced.graph.with_after_bytes(after_bytes)
-            priced = dataclasses.replace(self.priced, graph=graph)
-            self._sectioned[after_bytes] = GraphPlans(priced, self._settings, self._relatives)
-        return self._sectioned[after_bytes]
+def _pace(priced: PricedGraph) -> tuple[float, ...]:
+    """How fast copies of the graph's values are taken to be now."""
+    return () if priced.slower is None else priced.slower.pace

@@ -8,9 +8,9 @@ from collections.abc import Iterator, Sequence
 from ... import Plan, keep_all
 from ..budget.settings import Settings
 from ..common.notices import Notices
-from .graph_plans import SectionedGraphPlans
 from .planning import UNLIMITED_BYTES, PricedGraph, handed_out_bytes, transfer
 from .same_addresses import at_same_addresses
+from .sectioned_plans import SectionedGraphPlans
 
 
 class PlansOfSize(SectionedGraphPlans):
@@ -36,13 +36,6 @@ class PlansOfSize(SectionedGraphPlans):
                 else self._transfer(budget_bytes, soon, silent))
         return self._transferred[budget_bytes] or super().within(
             budget_bytes, soon=soon, leaving_all=leaving_all, silent=silent)
-
-    def retime(self) -> None:
-        slower = self.priced.slower
-        for budget_bytes, plan in self._transferred.items():
-            if slower is not None and plan is not None:
-                self._transferred[budget_bytes] = slower.retimed(self.priced.graph, plan)
-        super().retime()
 
     def _transfer(self, budget_bytes: int, soon: bool, silent: bool) -> Plan | None:
         free = budget_bytes - handed_out_bytes(self.priced.graph)

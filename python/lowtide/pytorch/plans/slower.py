@@ -40,15 +40,16 @@ class Slower:
         for place, done, planned, apart in zip(self._places, moved, copying, away):
             place.note_pass(done, as_seconds(planned, graph), apart)
 
-    def end_step(self, step_seconds: float) -> list[str]:
-        """What is to be said of places whose copies are slower or faster from now on than they
-        were taken to be. ``step_seconds``: that the step was planned to take."""
-        return [place.describe_pace() for place in self._places if place.end_step(step_seconds)]
+    def end_step(self, step_seconds: float) -> dict[str, str]:
+        """By name, what is to be said of places whose copies are slower or faster from now on than
+        they were taken to be. ``step_seconds``: that the step was planned to take."""
+        return {place.memory.name: place.describe_pace() for place in self._places
+                if place.end_step(step_seconds)}
 
     @property
-    def slowdown(self) -> float:
-        """How many times as long copies take as they were measured to, where they are slowest."""
-        return max(place.pace.slowdown for place in self._places)
+    def pace(self) -> tuple[float, ...]:
+        """By place, how many times as long copies take as they were measured to."""
+        return tuple(place.pace.slowdown for place in self._places)
 
     def retimed(self, graph: Graph, plan: Plan) -> Plan:
         """The plan with the time that it takes where copies are as fast as they are now."""
