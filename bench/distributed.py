@@ -132,10 +132,12 @@ def main():
     parser.add_argument("--small", action="store_true", help="smaller models and pictures")
     arguments = parser.parse_args()
     table = Table("distributed", COLUMNS, key=4)
-    for name in arguments.models:
-        for ranks in arguments.ranks:
-            _compare(table, arguments, name, ranks)
-    table.close()
+    try:
+        for name in arguments.models:
+            for ranks in arguments.ranks:
+                _compare(table, arguments, name, ranks)
+    finally:  # what was measured stays, whatever ends it
+        table.close()
 
 
 def _compare(table, arguments, name, ranks):
