@@ -38,8 +38,9 @@ class CallsThatRaise:
         self._traced.clear()
         return codes
 
-    def see_error(self) -> None:
-        """A call raised."""
+    def see_error(self) -> Sequence[types.CodeType]:
+        """A call raised: what it traced is let go of, and returned."""
+        codes = [code for code, _ in self._traced]
         while self._given_up:
             eval_frame.set_code_exec_strategy(self._given_up.pop(), _TO_BE_TRACED)
         while self._traced:
@@ -47,6 +48,7 @@ class CallsThatRaise:
             for entry in eval_frame._debug_get_cache_entry_list(code):
                 if entry.guard_manager is guards:
                     forget_entry(entry, "its call raised")
+        return codes
 
 
 def forget_entry(entry, why: str) -> None:

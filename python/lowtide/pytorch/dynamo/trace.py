@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import functools
 import sys
@@ -28,19 +29,20 @@ MOST_TRACES = 64
 _here = threading.local()
 
 
-def tracing_patiently(other_traces: int = 0):
+def tracing_patiently(traces: int = 0):
     """A context with Dynamo's settings for wrapped modules. A module that is traced too often would
     run unplanned, so that is an error; recurrent layers and gradients within the forward pass are
     traced through; what is logged is left out, as it would split the step; a hook that is
     registered later has the model traced again; ops are those of eager PyTorch, as Dynamo's
     decompositions of some round otherwise.
 
-    ``other_traces``: how many of the function's traces are not this model's. Dynamo counts all that
-    a function ever had, of models that are gone too.
+    ``traces``: how many of the function there were for this model, which are limited. Dynamo counts
+    those of other models too, and of models that are gone.
     """
     config = torch._dynamo.config
+    limit = sys.maxsize if traces < MOST_TRACES else 0
     return config.patch(
-        skip_nnmodule_hook_guards=False, recompile_limit=MOST_TRACES + other_traces,
+        skip_nnmodule_hook_guards=False, recompile_limit=limit,
         accumulated_recompile_limit=sys.maxsize, fail_on_recompile_limit_hit=True, allow_rnn=True,
         trace_autograd_ops=True, enable_dynamo_decompositions=False,
         ignore_logging_functions=config.ignore_logging_functions | logging_functions())
@@ -64,15 +66,17 @@ def traced(function: Callable, backend: Callable | str, *, fullgraph: bool = Fal
     trace = context.callback
     own_backend = torch._dynamo.eval_frame.innermost_backend(trace)
     codes: dict[int, types.CodeType] = {}
+    traces: collections.Counter[int] = collections.Counter()  # by code
     calls_that_raise = CallsThatRaise()
 
     @functools.wraps(trace)
     def trace_patiently(frame, *arguments, **named):
-        codes[id(frame.f_code)] = frame.f_code
-        with (ONE_TRACE_AT_A_TIME, no_interrupt_lost(),
-              tracing_patiently(_traces_of_others(frame.f_code, own_backend)),
+        code = id(frame.f_code)
+        codes[code] = frame.f_code
+        with (ONE_TRACE_AT_A_TIME, no_interrupt_lost(), tracing_patiently(traces[code]),
               _shapes(fixed_shapes), quietly(), _tracing_here()):
             found = trace(frame, *arguments, **named)
+        traces[code] += found.guarded_code is not None
         calls_that_raise.see_trace(frame.f_code, found)
         return found
 
@@ -95,7 +99,7 @@ def traced(function: Callable, backend: Callable | str, *, fullgraph: bool = Fal
             calls_that_raise.see_end()
             raise
         except Exception:
-            calls_that_raise.see_error()
+            traces.subtract(map(id, calls_that_raise.see_error()))
             raise
         for code in calls_that_raise.see_end():
             retrace_warning.see_trace(code)
@@ -131,12 +135,6 @@ def _tracing_here():
         yield
     finally:
         _here.is_tracing = before
-
-
-def _traces_of_others(code: types.CodeType, backend: Callable) -> int:
-    """Those that were let go of stay in Dynamo's list, without a backend."""
-    return sum(entry.backend is not backend
-               for entry in torch._C._dynamo.eval_frame._debug_get_cache_entry_list(code))
 
 
 def _forget_compiled(code: types.CodeType, backend: Callable) -> None:
