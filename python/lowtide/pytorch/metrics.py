@@ -30,10 +30,10 @@ def figures_of(session: Session | InductorMode) -> dict[str, float]:
     """By the names that metrics have behind their prefix."""
     is_planned = isinstance(session, Session) and session.has_plans
     predicted = session.figures.predicted() if is_planned else None  # type: ignore[union-attr]
-    return _figures(session.memory(), predicted)
+    return figures(session.memory(), predicted)
 
 
-def _figures(memory: Memory, predicted: PredictedTime | None) -> dict[str, float]:
+def figures(memory: Memory, predicted: PredictedTime | None) -> dict[str, float]:
     found: dict[str, float] = {} if memory.budget is None else {"budget_bytes": memory.budget}
     found |= {"planned_bytes": memory.planned_peak, "existing_bytes": memory.existing}
     if memory.measured_peak:
