@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import torch
 
-from ... import Error, InfeasibleError, Plan, format_bytes
+from ... import InfeasibleError, Plan
 from ..budget.account import BudgetAccount
 from ..budget.budget import Budget
 from ..budget.memory import Memory
@@ -38,6 +38,7 @@ from .place_of_values import PlaceOfValues
 from .planned_graph import PlannedGraph
 from .recordable import refuse_recording_from_outside
 from .region import ONE_PASS_AT_A_TIME, Region
+from .room_for_pass import RoomForPass
 from .room_outside import RoomOutside
 from .sizes_of_graph import SizesOfGraph
 from .step_plans import StepPlans
@@ -96,6 +97,8 @@ class Session:
                                self._gradients_in_blocks)
         self._copies = CopiesOfSteps(self._graphs, self._step_plans, self._values, self._notices,
                                      lambda: self.figures.predicted().seconds)
+        self._room_for_pass = RoomForPass(self._account, self._admission, self._agreed,
+                                          self._step_plans, self._copies, self.regions)
         self._room_outside = RoomOutside(self._account, self._step_plans, self.regions)
         self._change_budget = BudgetChange(
             settings, self._account, self._between_passes, self.choices, self._graphs, self._steps,
@@ -218,8 +221,7 @@ class Session:
         self._gradients.track(primals)
         if self._steps.observe(region):
             self._account.invalidate()
-        plan = self._plan_with_room(region, lambda: self._plan_that_fits(region))
-        result = region.forward(plan, primals)
+        result = region.forward(self._room_for_pass.forward(region), primals)
         self._meter.note_uncounted(region.moves.uncounted_before)
         self._step_plans.has_run = True
         return result
@@ -235,11 +237,6 @@ class Session:
             region.gradient_error = measured_error(region, plan, primals, share)
             warn(f"{region.name} holds activations with loss between the passes, as "
                  f"stash=\"{self.settings.stash}\" allows: {region.gradient_error}")
-
-    def _bring_back(self) -> None:
-        """A graph may use parameters that another pass has sent away."""
-        for region in self.regions:
-            region.moves.bring_back()
 
     def backward(self, graph: PlannedGraph, ticket: torch.Tensor, saved: Sequence[torch.Tensor],
                  tangents: Sequence[torch.Tensor]) -> list:
@@ -276,7 +273,7 @@ class Session:
                 with self._between_passes.lock:
                     self._graphs.retire(region)
             self._clear_gradients(region)
-            plan = self._plan_with_room(region, lambda: self._plan_for_replay(region, more))
+            plan = self._room_for_pass.replay(region, more)
             gradients = region.replay(plan, ticket, saved, tangents)
         self._meter.read(0 if self._updates is None else self._updates.take_made_bytes())
         return gradients
@@ -288,7 +285,7 @@ class Session:
         if self.preparing:
             raise Prepared
         self.release()
-        self._between_passes.unless_one_runs(self._bring_back)
+        self._between_passes.unless_one_runs(self._room_for_pass.bring_back)
 
     def forget(self) -> None:
         """No forward pass follows. Dynamo may keep the session: where a graph breaks it keeps what
@@ -311,43 +308,6 @@ class Session:
     def _release(self) -> None:
         self._meter.leave()
         self._admission.release_idle()
-
-    def _plan_with_room(self, region: Region, plan: Callable[[], Plan]) -> Plan:
-        """What ``plan`` gives. One that was found in the background may need more slower memory
-        than there is: then the one before it. Raises Error where that has no room either."""
-        found = plan()
-        self._bring_back()
-        while True:
-            try:
-                region.reserve(found)
-                return found
-            except Error:
-                if not self._copies.give_up(region, found):
-                    raise
-                found = plan()
-
-    def _plan_that_fits(self, region: Region) -> Plan:
-        plan = self.plan_for(region)
-        more = self._agreed.forward(region, plan, self._admission.taken_bytes(region))
-        try:
-            return self._admission.plan_that_fits(region, plan, more)
-        except InfeasibleError as error:
-            return self._step_plans.smallest(region, error)
-
-    def _plan_for_replay(self, region: Region, more_bytes: int) -> Plan:
-        """A budget that was set since the forward pass may have no room for what a second one gives
-        beside the first one's results. Then the step ends all the same. ``more_bytes``: that are
-        taken on some other rank."""
-        extra = region.priced.uncounted_bytes
-        try:
-            return self._admission.plan_that_fits(region, self.plan_for(region),
-                                                  extra + more_bytes)
-        except InfeasibleError:
-            plan = self._plan_that_fits(region)
-        warn(f"the budget of {self._account.budget} is exceeded by up to {format_bytes(extra)} "
-             f"until this step is over, as a forward pass runs again beside the results of the "
-             f"first.")
-        return plan
 
     def _begin_step(self, region: Region) -> None:
         self._meter.end()
