@@ -161,10 +161,10 @@ def choice_of(model):
             plan.arena_bytes)
 
 
-@pytest.mark.parametrize("make, seed", sweep(
-    [(make, seed) for make in (rows, pictures, sentences) for seed in range(10)],
-    usual=[(pictures, 0)]))
-@pytest.mark.parametrize("allowed", [(False, True, False), (False, True, True)], ids=str)
+@pytest.mark.parametrize("make, seed, allowed", sweep(
+    [(make, seed, allowed) for make in (rows, pictures, sentences) for seed in range(10)
+     for allowed in ((False, True, False), (False, True, True))],
+    usual=[(pictures, 0, (False, True, False))]))
 def test_another_budget_makes_the_choice_that_it_makes_at_once(make, seed, allowed, tmp_path):
     def wrap(budget):
         return wrapped(make, seed, budget, allowed, tmp_path)[0]

@@ -28,9 +28,9 @@ def wrapped(model, optimizer, budget=None, x=None, max_norm=0.01, norm_type=2.0,
                         **{"time_limit": 0.3, **options})
 
 
-def least_bytes(model, optimizer, x, **options):
+def least_bytes(model, optimizer, x, norm_type=2.0, **options):
     return needed_bytes(model, optimizer, x,
-                        fused_update=lowtide.FusedUpdate(max_norm=0.01), **options)
+                        fused_update=lowtide.FusedUpdate(0.01, norm_type), **options)
 
 
 def clipped(model, optimizer, inputs_of, max_norm=0.01, norm_type=2.0, steps=3):
@@ -70,7 +70,7 @@ def test_training_has_the_bits_of_a_plain_loop(case, kind, norm_type, is_small):
     model = built(make).to(DEVICE)
     plain = copy.deepcopy(model)
     optimizer, x = OPTIMIZERS[kind](model.parameters()), inputs_of().to(DEVICE)
-    budget = least_bytes(model, optimizer, x) if is_small else None
+    budget = least_bytes(model, optimizer, x, norm_type) if is_small else None
     planned = wrapped(model, optimizer, budget, x, norm_type=norm_type)
     require_equal(planned, optimizer, plain, OPTIMIZERS[kind](plain.parameters()), inputs_of,
                   norm_type=norm_type)

@@ -57,7 +57,7 @@ def require_close(trained, losses, parameters, case):
         torch.testing.assert_close(trained.parameters[name], parameter, **tolerances)
 
 
-@pytest.mark.parametrize("mesh, seed", sweep(CASES, usual=[(2, 15), (3, 23)]))
+@pytest.mark.parametrize("mesh, seed", sweep(CASES, usual=[(2, 15)]))
 def test_ranks_train_as_ddp_does_within_the_budget(ranks, mesh, seed):
     case, group = drawn(seed), ranks[number_of(mesh)]
     expected = group.run(of_ddp, case)

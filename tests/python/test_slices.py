@@ -62,12 +62,13 @@ def test_a_step_is_the_models_but_for_rounding(name, slices):
 
 
 @pytest.mark.parametrize("name, slices", sweep(
-    [(name, slices) for name in ZOO for slices in (2, 3, 5, 6, 9)], [(name, 3) for name in ZOO]))
+    [(name, slices) for name in ZOO for slices in (2, 3, 5, 6, 9)],
+    [(name, 3) for name in ZOO if name != "unet"]))
 def test_models_of_the_zoo(name, slices):
     require_the_same_step(ZOO[name], slices)
 
 
-@pytest.mark.parametrize("name", ["unet", "gpt"])
+@pytest.mark.parametrize("name", sweep(["unet", "gpt"], ["gpt"]))
 def test_within_a_budget_the_bits_are_those_of_the_same_slices(name):
     model, inputs = made(ZOO[name])
     steps = []
@@ -232,6 +233,6 @@ def test_a_capture_in_slices_can_be_planned():
     model, inputs = made(CASES["transformer"])
     graphs = [lowtide.capture(model, inputs, slices=slices) for slices in (1, 3)]
     assert len(graphs[1].ops) > 2 * len(graphs[0].ops)
-    assert lowtide.plan(graphs[1], "80%").plan is not None
+    assert lowtide.plan(graphs[1], "80%", time_limit=2.0).plan is not None
     with pytest.raises(lowtide.InputError, match="leave slices out"):
         lowtide.capture(nn.Linear(4, 4), torch.randn(1, 1, 4), slices=2)

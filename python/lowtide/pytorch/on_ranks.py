@@ -98,10 +98,11 @@ def _wrapped_fully_sharded(model: torch.nn.Module, example_inputs: object, setti
         raise InputError("the model was prepared by fully_shard, which has placed its parameters: "
                          "leave mesh and sharding out, or wrap the model before fully_shard")
     group = Group(own)
-    with group.failing_together("wrap the model"), without_hooks(model):
+    with group.failing_together("wrap the model"), without_hooks(model) as reduced_in:
         costs = costs_of(group, own.device_type)
         named = list(model.named_parameters(remove_duplicate=False))
-        layout = layout_of(model, graph_layout(named, group, sharding or "full", costs))
+        layout = layout_of(model, graph_layout(named, group, sharding or "full", costs),
+                           reduced_in)
         on_ranks = ModelOnRanks.placed_before(model, group, layout)
         _choose_updates(on_ranks, settings)
         planned, _ = wrapped(model, example_inputs, dataclasses.replace(settings, layout=layout),

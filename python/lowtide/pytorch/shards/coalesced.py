@@ -10,19 +10,31 @@ from collections.abc import Sequence
 
 import torch
 
-from .collectives import IN_FLIGHT, LIBRARY, added_up, elements_of, gathered, register, swapped
+from .collectives import (
+    IN_FLIGHT,
+    LIBRARY,
+    added_up,
+    elements_of,
+    gathered,
+    made_to_gather,
+    register,
+    swapped,
+)
 from .group import GROUPS, Ranks
 
-LIBRARY.define("coalesced_gather_start(Tensor[] shards, str group) -> Tensor")
+LIBRARY.define("coalesced_gather_start(Tensor[] shards, str group, ScalarType? dtype=None) "
+               "-> Tensor")
 LIBRARY.define("coalesced_gather_wait(Tensor pending, int[] elements, str group) -> Tensor")
 LIBRARY.define("coalesced_exchange_start(Tensor[] gradients, str group) -> Tensor")
 LIBRARY.define("coalesced_exchange_wait(Tensor pending, str group) -> Tensor")
 
 
-def _gather_start(shards: Sequence[torch.Tensor], group: str) -> torch.Tensor:
-    """What all ranks have, one rank after the other, of each its shards in a row."""
+def _gather_start(shards: Sequence[torch.Tensor], group: str,
+                  dtype: torch.dtype | None = None) -> torch.Tensor:
+    """What all ranks have, one rank after the other, of each its shards in a row. ``dtype``: that
+    they are sent in, where it is not their own."""
     ranks = GROUPS[group]
-    pending = _made_to_gather(shards, group)
+    pending = made_to_gather(shards, group, dtype)
     own = pending.chunk(ranks.size)[ranks.rank]
     torch.cat([shard.view(-1) for shard in shards], out=own)
     if IN_FLIGHT.is_connected:
@@ -77,10 +89,6 @@ def _by_rank(received: torch.Tensor, own: torch.Tensor, group: Ranks) -> list[to
     return parts
 
 
-def _made_to_gather(shards: Sequence[torch.Tensor], group: str) -> torch.Tensor:
-    return shards[0].new_empty(GROUPS[group].size * elements_of(shards))
-
-
 def _made_to_exchange(gradients: Sequence[torch.Tensor], group: str) -> torch.Tensor:
     size = GROUPS[group].size
     part = elements_of(gradients) // size
@@ -91,7 +99,7 @@ def _fake_exchange_wait(pending, group):
     return pending.new_empty(pending.numel() // (2 * GROUPS[group].size - 1))
 
 
-register("coalesced_gather_start", _gather_start, _made_to_gather)
+register("coalesced_gather_start", _gather_start, made_to_gather)
 register("coalesced_gather_wait", _gather_wait,
          lambda pending, elements, group: torch.empty_like(pending))
 register("coalesced_exchange_start", _exchange_start, _made_to_exchange)

@@ -33,7 +33,7 @@ WAITS = {GATHER_START: GATHER_WAIT, REDUCE_START: REDUCE_WAIT, SCATTER_START: SC
 GATHER_STARTS = GATHER_START, COALESCED_GATHER_START
 
 LIBRARY = torch.library.Library("lowtide", "FRAGMENT")
-LIBRARY.define("gather_start(Tensor[] shards, str group) -> Tensor")
+LIBRARY.define("gather_start(Tensor[] shards, str group, ScalarType? dtype=None) -> Tensor")
 LIBRARY.define("gather_wait(Tensor pending) -> Tensor")
 LIBRARY.define("reduce_start(Tensor[] gradients, str group) -> Tensor")
 LIBRARY.define("reduce_wait(Tensor pending) -> Tensor")
@@ -114,10 +114,18 @@ def elements_of(tensors: Sequence[torch.Tensor]) -> int:
     return sum(tensor.numel() for tensor in tensors)
 
 
-def _gather_start(shards: Sequence[torch.Tensor], group: str) -> torch.Tensor:
-    """The rows of all ranks in a row, of one tensor after the other."""
+def made_to_gather(shards: Sequence[torch.Tensor], group: str,
+                   dtype: torch.dtype | None = None) -> torch.Tensor:
+    """Room for what all ranks have."""
+    return shards[0].new_empty(GROUPS[group].size * elements_of(shards), dtype=dtype)
+
+
+def _gather_start(shards: Sequence[torch.Tensor], group: str,
+                  dtype: torch.dtype | None = None) -> torch.Tensor:
+    """The rows of all ranks in a row, of one tensor after the other. ``dtype``: that they are sent
+    in, where it is not their own."""
     ranks = GROUPS[group]
-    whole = shards[0].new_empty(ranks.size * elements_of(shards))
+    whole = made_to_gather(shards, group, dtype)
     if IN_FLIGHT.is_connected:
         wholes = whole.split([ranks.size * shard.numel() for shard in shards])
         for shard, part in zip(shards, wholes):
@@ -295,10 +303,6 @@ def _waited(pending: torch.Tensor) -> torch.Tensor:
 
 # ---- Registration
 
-def _fake_gather_start(shards, group):
-    return shards[0].new_empty(GROUPS[group].size * elements_of(shards))
-
-
 def _fake_scatter_wait(pending, group):
     return pending.new_empty(pending.numel() // GROUPS[group].size)
 
@@ -313,7 +317,7 @@ def register(name: str, run, fake) -> None:
     torch.library.register_fake(f"lowtide::{name}", fake, lib=LIBRARY)
 
 
-register("gather_start", _gather_start, _fake_gather_start)
+register("gather_start", _gather_start, made_to_gather)
 register("gather_wait", _gather_wait, torch.empty_like)
 register("reduce_start", _reduce_start, lambda gradients, group: _made_for(gradients))
 register("reduce_wait", _reduce_wait, torch.empty_like)

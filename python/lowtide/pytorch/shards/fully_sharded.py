@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import torch
@@ -15,6 +15,7 @@ from torch.utils.hooks import RemovableHandle
 
 from ... import InputError
 from .layout import GraphLayout, ShardLayout
+from .types_of_modules import compute_in_types, types_of_gradients
 
 _MARKS = ("_is_fsdp_managed_module", "_fsdp_use_orig_params")
 
@@ -44,21 +45,27 @@ def _lies_in_rows(parameter: DTensor) -> bool:
     return shards.is_shard(0) and len(copies) <= 1 and all(copy.is_replicate() for copy in copies)
 
 
-def layout_of(model: torch.nn.Module, like: GraphLayout) -> GraphLayout:
-    """As ``like``, with the shards that the parameters are in."""
-    shards = {name: ShardLayout(tuple(parameter.shape), parameter.device_mesh.shape[-1])
+def layout_of(model: torch.nn.Module, like: GraphLayout,
+              reduced_in: Mapping[torch.nn.Parameter, torch.dtype]) -> GraphLayout:
+    """As ``like``, with the shards that the parameters are in. ``reduced_in``: as of
+    ``without_hooks``."""
+    shards = {name: ShardLayout(tuple(parameter.shape), parameter.device_mesh.shape[-1],
+                                reduced_in.get(parameter))
               for name, parameter in model.named_parameters(remove_duplicate=False)}
     return dataclasses.replace(like, shards=shards)
 
 
 @contextlib.contextmanager
-def without_hooks(model: torch.nn.Module) -> Iterator[None]:
+def without_hooks(model: torch.nn.Module
+                  ) -> Iterator[Mapping[torch.nn.Parameter, torch.dtype]]:
     """From here on the modules are those that they were before ``fully_shard``, but for their
-    parameters. Where the block raises, they are again as they were. Raises InputError for what the
-    hooks did and plans do not."""
+    parameters, and for the types that its ``mp_policy`` has them compute in. Where the block
+    raises, they are again as they were. The types in which gradients are reduced, by parameter,
+    where that is not its own. Raises InputError for what the hooks did and plans do not."""
     prepared = [module for module in model.modules() if isinstance(module, FSDPModule)]
     for module in prepared:
         _require_plain(module)
+    reduced_in: dict[torch.nn.Parameter, torch.dtype] = {}
     with contextlib.ExitStack() as undone:
         for module in prepared:
             module.reshard()
@@ -67,11 +74,14 @@ def without_hooks(model: torch.nn.Module) -> Iterator[None]:
             _take_away(module._forward_hooks, state._post_forward_hook_handle, undone)
             undone.callback(setattr, module, "__class__", type(module))
             module.__class__ = type(module).__mro__[module._orig_cls_mro_index]
+            parameters = _of_group(module, state)
+            reduced_in |= types_of_gradients(parameters.values(), state._mp_policy)
+            compute_in_types(module, list(parameters), state._mp_policy)
         for module in model.modules():
             for mark in _MARKS:
                 if mark in module.__dict__:
                     undone.callback(setattr, module, mark, module.__dict__.pop(mark))
-        yield
+        yield reduced_in
         undone.pop_all()
 
 
@@ -80,13 +90,17 @@ def _require_plain(module: FSDPModule) -> None:
     if len(state._modules) > 1 or not isinstance(state._pre_forward_hook_handle, RemovableHandle):
         raise InputError("fully_shard was called with a list of modules: call it with one at a "
                          "time")
-    policy = state._mp_policy
-    for name in ("param_dtype", "reduce_dtype", "output_dtype"):
-        if getattr(policy, name) is not None:
-            raise InputError(f"mp_policy of fully_shard is not planned, and it has {name}="
-                             f"{getattr(policy, name)}: leave mp_policy out, and use "
-                             f"lowtide.wrap(..., precision=\"bf16\"), which computes in 16 bits "
-                             f"and reduces gradients in the type of their parameters")
+
+
+def _of_group(module: torch.nn.Module, state: Any) -> dict[str, torch.nn.Parameter]:
+    """By their names in the module, the parameters that ``fully_shard`` gathered for it: those that
+    it was not called for in a module within."""
+    groups = getattr(state, "_fsdp_param_groups", None)  # one before PyTorch 2.12
+    if groups is None:
+        groups = [] if state._fsdp_param_group is None else [state._fsdp_param_group]
+    gathered = {one.sharded_param for group in groups for one in group.fsdp_params}
+    return {name: parameter for name, parameter in module.named_parameters(remove_duplicate=False)
+            if parameter in gathered}
 
 
 def _take_away(hooks: dict[int, Any], handle: RemovableHandle,

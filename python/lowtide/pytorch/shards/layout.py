@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 
+import torch
+
 from .costs import CollectiveCosts
 
 
@@ -12,10 +14,14 @@ from .costs import CollectiveCosts
 class ShardLayout:
     """Of a parameter of ``shape``, on ``ranks`` ranks: each has ``rows`` of its rows, as DTensor's
     ``Shard(0)`` has it. Where the number of rows is no multiple of the number of ranks, the shard
-    of the last rank has rows behind its own that mean nothing, so that all are of one size."""
+    of the last rank has rows behind its own that mean nothing, so that all are of one size.
+
+    ``reduced_in``: the type that the ranks send and add its gradients in; None: as they are made.
+    """
 
     shape: tuple[int, ...]
     ranks: int
+    reduced_in: torch.dtype | None = None
 
     @property
     def rows(self) -> int:

@@ -27,7 +27,8 @@ def with_collectives(joint: fx.GraphModule, num_fwd_outputs: int, roles: Sequenc
     parameter is in one.
 
     Roles and names are by primal; a parameter that is not trained is a buffer. A collective stands
-    where what it reads is complete, in two ops, one that starts it and one that waits for it.
+    where what it reads is complete, in two ops, one that starts it and one that waits for it. A
+    parameter that is used in a smaller type alone is gathered in that type.
     """
     primals = placeholders(joint, "primals")
     results = list(joint.graph.output_node().args[0])
@@ -53,7 +54,8 @@ class _Parameter:
 class _CollectiveWriter:
     """Writes the new graph. ``_values`` holds, by node of the old one, what stands for it;
     ``_scattered`` and ``_reduced``, by primal and by the node that makes it, the gradient over all
-    ranks."""
+    ranks. ``_whole`` holds, by primal in shards, the nodes that a gather stands for: the primal, or
+    its casts."""
 
     def __init__(self, joint: fx.GraphModule, layout: GraphLayout,
                  parameters: Sequence[_Parameter]):
@@ -68,6 +70,10 @@ class _CollectiveWriter:
         self._parameters = {parameter.primal: parameter for parameter in parameters}
         self._shards = {primal: parameter.shard for primal, parameter in self._parameters.items()
                         if parameter.shard is not None}
+        self._whole = {primal: _narrowing_casts(primal) or [primal] for primal in self._shards}
+        self._casts = {cast for primal, whole in self._whole.items() for cast in whole
+                       if cast is not primal}
+        self._widened: list[fx.Node] = []
         self._gathers = self._gathered_together()
         self._scatters = self._scattered_together()
         self._reduces = self._reduced_together()
@@ -76,7 +82,7 @@ class _CollectiveWriter:
         for node in self._nodes:
             if node in self._shards:
                 self._add_shard(node, self._shards[node])
-            else:
+            elif node not in self._casts:
                 self._values[node] = self._graph.node_copy(node, self._value)
             # A collective stands behind what it reads, and behind all placeholders.
             if node.op != "placeholder":
@@ -92,29 +98,42 @@ class _CollectiveWriter:
                      for primal, gradient in zip(primals, results[num_fwd_outputs:])]
         output = self._graph.output((*outputs, *gradients))
         output.meta = dict(self._joint.graph.output_node().meta)
+        for cast in dict.fromkeys(self._widened):
+            if not cast.users:
+                self._graph.erase_node(cast)
         return fx.GraphModule(self._joint, self._graph)
 
     # ---- What goes together
 
     def _gathered_together(self) -> dict[fx.Node, list[fx.Node]]:
-        """By primal in shards, those that are gathered with it: in the order of their first uses,
-        as many as fit."""
+        """By what a gather stands for, the primals in shards that are gathered with it: in the
+        order of their first uses, as many as fit."""
         places = {node: place for place, node in enumerate(self._nodes)}
-        used = sorted((primal for primal in self._shards if primal.users),
-                      key=lambda primal: min(places.get(user, len(places))
-                                             for user in primal.users))
-        return {primal: bucket for bucket in self._shard_buckets(used) for primal in bucket}
+        by_whole = {whole[0]: primal for primal, whole in self._whole.items()}
+        used = sorted((whole for whole, primal in by_whole.items() if self._users(primal)),
+                      key=lambda whole: min(places.get(user, len(places))
+                                            for user in self._users(by_whole[whole])))
+        return {node: primals for bucket in self._shard_buckets(used)
+                for primals in [[by_whole[whole] for whole in bucket]]
+                for primal in primals for node in self._whole[primal]}
 
-    def _scattered_together(self) -> dict[fx.Node, list[_Parameter]]:
+    def _users(self, primal: fx.Node) -> list[fx.Node]:
+        """What reads a primal in shards when it is whole."""
+        return [user for node in self._whole[primal] for user in node.users]
+
+    def _scattered_together(self) -> dict[fx.Node, list[list[_Parameter]]]:
         """By the gradient that is made last, the parameters in shards whose gradients are."""
-        by_gradient: dict[fx.Node, list[_Parameter]] = {}
-        for primal in self._shards:
-            parameter = self._parameters[primal]
-            if parameter.gradient is not None:
-                by_gradient.setdefault(parameter.gradient, []).append(parameter)
-        return {bucket[-1]: [parameter for gradient in bucket
-                             for parameter in by_gradient[gradient]]
-                for bucket in self._shard_buckets(self._in_order_made(by_gradient))}
+        found: dict[fx.Node, list[list[_Parameter]]] = {}
+        for reduced_in in dict.fromkeys(shard.reduced_in for shard in self._shards.values()):
+            by_gradient: dict[fx.Node, list[_Parameter]] = {}
+            for primal, shard in self._shards.items():
+                parameter = self._parameters[primal]
+                if parameter.gradient is not None and shard.reduced_in == reduced_in:
+                    by_gradient.setdefault(parameter.gradient, []).append(parameter)
+            for bucket in self._shard_buckets(self._in_order_made(by_gradient)):
+                found.setdefault(bucket[-1], []).append(
+                    [parameter for gradient in bucket for parameter in by_gradient[gradient]])
+        return found
 
     def _reduced_together(self) -> dict[fx.Node, list[fx.Node]]:
         """By the gradient that is made last, gradients of parameters of which each rank has a
@@ -145,8 +164,8 @@ class _CollectiveWriter:
 
     def _add_collectives(self, node: fx.Node) -> None:
         """Of what the node makes, or completes."""
-        if node in self._scatters:
-            self._scatter(self._scatters[node])
+        for parameters in self._scatters.get(node, ()):
+            self._scatter(parameters)
         if node in self._reduces:
             self._reduce(self._reduces[node])
 
@@ -172,13 +191,14 @@ class _CollectiveWriter:
     def _gather(self, primals: Sequence[fx.Node]) -> None:
         run = self._calls.instead_of(primals[0], f"{primals[0].name}_gathered")
         placeholders = [self._placeholders[primal] for primal in primals]
-        group = self._layout.sharing
-        if self._is_coalesced(primals):
-            pending = run(coalesced.gather_start, placeholders, group)
+        group, dtype = self._layout.sharing, _type_of(self._whole[primals[0]][0])
+        sent = {} if all(_type_of(one) == dtype for one in primals) else {"dtype": dtype}
+        if self._is_coalesced([self._whole[primal][0] for primal in primals]):
+            pending = run(coalesced.gather_start, placeholders, group, **sent)
             whole = run(coalesced.gather_wait, pending,
                         [one.meta["val"].numel() for one in placeholders], group)
         else:
-            pending = run(_ops.gather_start.default, placeholders, group)
+            pending = run(_ops.gather_start.default, placeholders, group, **sent)
             whole = run(_ops.gather_wait.default, pending)
         if self._layout.keeps_gathered:
             _once(pending)
@@ -186,7 +206,8 @@ class _CollectiveWriter:
         shards = [self._shards[primal] for primal in primals]
         views = _views(run, whole, [(shard.shape, _contiguous(shard.shape)) for shard in shards],
                        [shard.ranks * math.prod(shard.shard_shape) for shard in shards])
-        self._values.update(zip(primals, views))
+        self._values.update((node, view) for primal, view in zip(primals, views)
+                            for node in self._whole[primal])
 
     def _scatter(self, parameters: Sequence[_Parameter]) -> None:
         last = parameters[-1].primal
@@ -208,22 +229,34 @@ class _CollectiveWriter:
         if self._layout.alike is not None:
             pending = _once(run(_ops.reduce_start.default, [means], self._layout.alike))
             means = _once(run(_ops.reduce_wait.default, pending))
+        if _type_of(means) != _type_of(last):
+            means = run(_aten._to_copy.default, means, dtype=_type_of(last))
         shapes = [self._shards[parameter.primal].shard_shape for parameter in parameters]
         views = _views(run, means, [(shape, _contiguous(shape)) for shape in shapes],
                        [math.prod(shape) for shape in shapes])
         self._scattered.update(zip([parameter.primal for parameter in parameters], views))
 
     def _in_rows(self, parameter: _Parameter) -> fx.Node:
-        """The gradient as it is sent: contiguous, with as many rows as all shards have."""
+        """The gradient as it is sent: contiguous, in the type that it is reduced in, with as many
+        rows as all shards have."""
         shard, node = self._shards[parameter.primal], parameter.gradient
         run = self._calls.instead_of(node, f"{parameter.primal.name}_gradient_in_rows")
         gradient = self._values[node]
+        if shard.reduced_in not in (None, _type_of(node)):
+            gradient = self._in_type(gradient, shard.reduced_in, run)
         if shard.padding:
             gradient = run(_aten.constant_pad_nd.default, gradient,
                            [0, 0] * (len(shard.shape) - 1) + [0, shard.padding])
         if not gradient.meta["val"].is_contiguous():
             gradient = run(_aten.clone.default, gradient, memory_format=torch.contiguous_format)
         return gradient
+
+    def _in_type(self, gradient: fx.Node, dtype: torch.dtype, run: Callable) -> fx.Node:
+        """In another type, which it may have been made in."""
+        if _is_cast(gradient) and _type_of(gradient.args[0]) == dtype:
+            self._widened.append(gradient)
+            return gradient.args[0]
+        return run(_aten._to_copy.default, gradient, dtype=dtype)
 
     def _reduce(self, bucket: Sequence[fx.Node]) -> None:
         run = self._calls.instead_of(bucket[-1], f"{bucket[-1].name}_reduced")
@@ -244,6 +277,23 @@ class _CollectiveWriter:
         run = self._calls.instead_of(node, f"{node.name}_dense")
         return run(_aten.clone.default, self._values[node],
                    memory_format=torch.contiguous_format)
+
+
+def _narrowing_casts(primal: fx.Node) -> list[fx.Node]:
+    """All that reads it, where that makes one type of fewer bytes of it and nothing else."""
+    users = list(primal.users)
+    types = {_type_of(user) for user in users if _is_cast(user)}
+    if not all(map(_is_cast, users)) or len(types) != 1:
+        return []
+    is_smaller = types.pop().itemsize < _type_of(primal).itemsize
+    is_returned = any(reader.op == "output" for user in users for reader in user.users)
+    return users if is_smaller and not is_returned else []
+
+
+def _is_cast(node: fx.Node) -> bool:
+    """To another type, with all elements where they were."""
+    return (node.op == "call_function" and node.target is _aten._to_copy.default
+            and set(node.kwargs) == {"dtype"})
 
 
 def _once(call: fx.Node) -> fx.Node:

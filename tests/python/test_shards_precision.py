@@ -1,0 +1,101 @@
+"""What ranks send in fewer bits: parameters that are used so alone, and by mp_policy."""
+
+import contextlib
+
+import lowtide
+import pytest
+import torch
+from lowtide.pytorch.shards import rewrite
+from lowtide.pytorch.shards.collectives import GATHER_STARTS
+from lowtide.pytorch.wrap import session_of
+from on_ranks import Ranks
+from shards_cases import batches, descent, made, mesh_of, parameters_of, trained, wrapped
+from sweep import sweep
+from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+
+pytestmark = pytest.mark.cpu_only("Gloo sends memory of the host")
+
+BF16, FP16, FP32 = torch.bfloat16, torch.float16, torch.float32
+
+#: Of the blocks, and of what is around them.
+POLICIES = {
+    "all": (MixedPrecisionPolicy(BF16), MixedPrecisionPolicy(BF16)),
+    "reduced in f32": (MixedPrecisionPolicy(BF16, FP32), MixedPrecisionPolicy(BF16, FP32)),
+    "blocks": (MixedPrecisionPolicy(BF16, FP32, FP32), MixedPrecisionPolicy()),
+    "reduced alone": (MixedPrecisionPolicy(reduce_dtype=BF16), MixedPrecisionPolicy()),
+    "outputs": (MixedPrecisionPolicy(FP16, output_dtype=FP32, cast_forward_inputs=True),
+                MixedPrecisionPolicy(output_dtype=BF16)),
+}
+
+
+def with_policies(mesh, policies):
+    model = made("gpt")
+    of_blocks, around = policies
+    for block in model.blocks:
+        fully_shard(block, mesh=mesh_of(mesh), mp_policy=of_blocks)
+    return fully_shard(model, mesh=mesh_of(mesh), mp_policy=around)
+
+
+def gathered_bytes(model):
+    """What all gathers of a step make, each run once."""
+    graph = session_of(model)._graphs.latest.priced.graph
+    return sum(graph.tensors[index].bytes for op in graph.ops if op.type in GATHER_STARTS
+               for index in op.outputs)
+
+
+def prepared(rank, mesh, name):
+    policies = POLICIES[name]
+    model = with_policies(mesh, policies)
+    expected = trained(model, descent(model), batches("gpt", rank))
+    other = with_policies(mesh, policies)
+    optimizer = descent(other)
+    planned = lowtide.wrap(other, batches("gpt", rank)[0], optimizer=optimizer, cache=False,
+                           time_limit=0.3)
+    found = trained(planned, optimizer, batches("gpt", rank))
+    parameters = parameters_of(model), parameters_of(planned)
+    with torch.no_grad():
+        evaluated = planned(*batches("gpt", rank)[0]), model(*batches("gpt", rank)[0])
+    return expected, found, parameters, evaluated
+
+
+def require_like(results):
+    for expected, found, (parameters, planned), evaluated in results:
+        assert found == pytest.approx(expected, rel=4e-3)
+        for name, parameter in parameters.items():
+            torch.testing.assert_close(planned[name], parameter, rtol=4e-2, atol=4e-3)
+        torch.testing.assert_close(*evaluated, rtol=8e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("name", sweep(list(POLICIES), usual=["reduced in f32", "outputs"]))
+def test_modules_compute_in_the_types_of_their_policy(two, name):
+    require_like(two.run(prepared, 2, name))
+
+
+@pytest.mark.sweep
+def test_copies_of_shards_are_reduced_in_the_types_of_their_policy():
+    four = Ranks(4)
+    try:
+        require_like(four.run(prepared, (2, 2), "all"))
+    finally:
+        four.close()
+
+
+def in_precision(rank, casts_before):
+    """Losses, parameters and gathered bytes where a parameter is cast before, or behind a gather.
+    """
+    real = rewrite._narrowing_casts
+    rewrite._narrowing_casts = real if casts_before else lambda primal: []
+    with contextlib.ExitStack() as restored:
+        restored.callback(setattr, rewrite, "_narrowing_casts", real)
+        model, optimizer = wrapped("gpt", rank, 2, descent, sharding="full", budget=None,
+                                   precision="bf16")
+        losses = trained(model, optimizer, batches("gpt", rank))
+        return losses, parameters_of(model), gathered_bytes(model)
+
+
+def test_what_is_used_in_fewer_bits_alone_is_gathered_so(two):
+    for (losses, parameters, sent), (expected, others, sent_whole) in zip(
+            two.run(in_precision, True), two.run(in_precision, False)):
+        assert losses == expected
+        assert all(torch.equal(others[name], value) for name, value in parameters.items())
+        assert sent < 0.7 * sent_whole  # the embedding is read in f32 too
