@@ -26,6 +26,8 @@ POLICIES = {
     "outputs": (MixedPrecisionPolicy(FP16, output_dtype=FP32, cast_forward_inputs=True),
                 MixedPrecisionPolicy(output_dtype=BF16)),
 }
+#: Whose losses have all their bits.
+IN_FULL = "blocks", "reduced alone"
 
 
 def with_policies(mesh, policies):
@@ -58,17 +60,18 @@ def prepared(rank, mesh, name):
     return expected, found, parameters, evaluated
 
 
-def require_like(results):
+def require_like(results, rel=4e-3):
     for expected, found, (parameters, planned), evaluated in results:
-        assert found == pytest.approx(expected, rel=4e-3)
+        assert found == pytest.approx(expected, rel=rel)
         for name, parameter in parameters.items():
             torch.testing.assert_close(planned[name], parameter, rtol=4e-2, atol=4e-3)
         torch.testing.assert_close(*evaluated, rtol=8e-3, atol=1e-3)
 
 
-@pytest.mark.parametrize("name", sweep(list(POLICIES), usual=["reduced in f32", "outputs"]))
+@pytest.mark.parametrize("name", sweep(list(POLICIES), usual=["reduced in f32", "reduced alone"]))
 def test_modules_compute_in_the_types_of_their_policy(two, name):
-    require_like(two.run(prepared, 2, name))
+    # Losses in f32 would tell a gradient that was reduced in another type.
+    require_like(two.run(prepared, 2, name), 1e-6 if name in IN_FULL else 4e-3)
 
 
 @pytest.mark.sweep
