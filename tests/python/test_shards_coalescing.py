@@ -7,6 +7,7 @@ import lowtide
 import pytest
 import torch
 from lowtide.pytorch import on_ranks
+from lowtide.pytorch.dynamo import compile as compiling
 from lowtide.pytorch.shards.collectives import COALESCED_GATHER_START, WAITS
 from lowtide.pytorch.shards.costs import CollectiveCost, CollectiveCosts, LineOfBytes
 from lowtide.pytorch.shards.sharding import _MOST_BUCKET_BYTES, SHARDINGS, candidates
@@ -131,3 +132,16 @@ def test_nothing_is_coalesced_in_one_process():
         lowtide.wrap(model, batches("layers", 0)[0], optimizer=adam(model), coalesce=False)
     with pytest.raises(lowtide.InputError, match="unknown coalesce 'no'"):
         lowtide.wrap(model, batches("layers", 0)[0], optimizer=adam(model), coalesce="no")
+
+
+def traces_of(rank, budget):
+    """How often a model was traced to be wrapped."""
+    with mock.patch.object(compiling, "trace_joint", wraps=compiling.trace_joint) as trace:
+        wrapped("gpt", rank, 2, budget=budget, time_limit=0.1)
+    return trace.call_count
+
+
+@pytest.mark.parametrize("budget, most", [("100%", 2), ("62%", 3)])
+def test_layouts_that_are_compared_are_of_one_trace(two, budget, most):
+    """The layout that is taken has a trace of its own; so may one that has no plan."""
+    assert max(two.run(traces_of, budget)) <= most

@@ -6,13 +6,15 @@ import contextlib
 import dataclasses
 import math
 import operator
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
 from torch.distributed.device_mesh import DeviceMesh
 
 from .. import InfeasibleError, InputError
+from .autograd.session import Session
+from .autograd.traced import Again
 from .budget.budget import Budget
 from .budget.settings import Settings
 from .optimizer.fused_updates import require_by_element
@@ -122,6 +124,8 @@ class _LayoutChoice:
     group: Group
     wrapped: Wrapped
     part: float
+    #: What captures the graphs of the step; None before they were traced.
+    again: Sequence[Again] | None = None
 
     def fastest(self, layouts: Sequence[GraphLayout]) -> GraphLayout:
         """Of those that fit, the one whose plan is predicted to take the least time, and the first
@@ -133,6 +137,7 @@ class _LayoutChoice:
                 predicted = self._predicted(layout, self.briefly(self.settings))
             except InfeasibleError as error:
                 needed.append((_smallest_budget(error), layout))
+                self._trace(layout)
                 continue
             if best is None or predicted < seconds:
                 best, seconds = layout, predicted
@@ -148,12 +153,22 @@ class _LayoutChoice:
         return dataclasses.replace(settings,
                                    time_limit=self.part * self.settings.time_limit)
 
+    def _trace(self, layout: GraphLayout) -> None:
+        """Where no layout before had a plan, from which the graphs are known."""
+        if self.again is None:
+            without = dataclasses.replace(self.settings, budget=Budget.parse(None))
+            with planned_as_it_is(self.model, self.example_inputs, without, self.group, layout,
+                                  self.wrapped) as session:
+                self.again = _captured_alike(session)
+
     def _predicted(self, layout: GraphLayout, settings: Settings) -> float:
         """Seconds of a step. Raises InfeasibleError."""
         with planned_as_it_is(self.model, self.example_inputs, settings, self.group, layout,
-                              self.wrapped) as session:
+                              self.wrapped, self.again or ()) as session:
             if not session.has_plans:
                 return float("inf")
+            if self.again is None:
+                self.again = _captured_alike(session)
             if self.settings.budget.share is not None:
                 budget = Budget.parse(session.budget_bytes)
                 self.settings = dataclasses.replace(self.settings, budget=budget)
@@ -162,21 +177,45 @@ class _LayoutChoice:
 
 @contextlib.contextmanager
 def planned_as_it_is(model: torch.nn.Module, example_inputs: object, settings: Settings,
-                     group: Group, layout: GraphLayout, wrapped: Wrapped) -> Iterator[Any]:
+                     group: Group, layout: GraphLayout, wrapped: Wrapped,
+                     again: Sequence[Again] = ()) -> Iterator[Any]:
     """The session of a step by this layout, while it lasts, although no parameter moves. Raises
-    InfeasibleError where no plan fits."""
+    InfeasibleError where no plan fits. ``again``: as of ``_captured_alike``, by another layout;
+    otherwise the model is traced."""
     settings.say(f"planning with {len(layout.shards)} parameters in shards, and up to "
                  f"{layout.bucket_bytes} bytes in one collective, in one message of tensors up to "
                  f"{layout.coalesced_bytes} bytes")
     counted = counted_parameters(model, layout)
     settings = dataclasses.replace(settings, layout=layout, when_infeasible="error",
                                    optimizer=_with_parameters(settings.optimizer, counted))
-    _, session = wrapped(model, example_inputs, settings,
-                         ModelOnRanks(group, None, lambda: counted.values()))
+    if again:
+        session = _planned_again(again, settings, lambda: counted.values(), type(model).__name__)
+    else:
+        _, session = wrapped(model, example_inputs, settings,
+                             ModelOnRanks(group, None, lambda: counted.values()))
     try:
         yield session
     finally:
         session.forget()
+
+
+def _captured_alike(session: Any) -> list[Again]:
+    """By graph of the step, what captures it by another layout. None where a graph breaks, or where
+    slices are chosen: then what is captured depends on the plan."""
+    whole = len(session.again) == session.runs == 1 and isinstance(session.settings.slices, int)
+    return [again for again in session.again if again is not None] if whole else []
+
+
+def _planned_again(again: Sequence[Again], settings: Settings,
+                   parameters: Callable[[], Iterable[torch.Tensor]], name: str) -> Session:
+    """As the session that they were captured in, by other settings."""
+    session = Session(settings, parameters, name)
+    session.preparing = True
+    for capture in again:
+        traced = capture(settings)
+        session.begin_capture(traced.captured.device)
+        session.add(traced.captured, traced.trained, traced.stashes)
+    return session
 
 
 def _smallest_budget(failure: InfeasibleError) -> float:

@@ -43,6 +43,7 @@ from .room_outside import RoomOutside
 from .sizes_of_graph import SizesOfGraph
 from .step_plans import StepPlans
 from .steps import Steps
+from .traced import Again
 
 
 class Session:
@@ -69,6 +70,8 @@ class Session:
         self.why_unplanned = ""
         #: Called where a step begins, when the figures of the one before are complete.
         self.observers: list[Callable[[], None]] = []
+        #: By added graph, what captures it by other settings, where something does.
+        self.again: list[Again | None] = []
         #: What is made again when the budget changes.
         self.choices = Choices()
         self._parameters = parameters
@@ -106,17 +109,19 @@ class Session:
             self._room_outside, self._meter)
 
     def add(self, captured: Captured, trained: Sequence[torch.Tensor],
-            stashes: Stashes[Captured], sizes: SizesOfGraph | None = None) -> PlannedGraph:
+            stashes: Stashes[Captured], sizes: SizesOfGraph | None = None,
+            again: Again | None = None) -> PlannedGraph:
         """Prices and plans a captured graph together with those that are there. Raises
         InfeasibleError when they do not fit, in the budget or on the device; then nothing is added.
 
         ``trained``: what is known of the parameters among its primals that need gradients.
         ``stashes``: what it may hold in fewer bits. ``sizes``: those that it is one of, the largest
-        first: that is planned, and the others follow it.
+        first: that is planned, and the others follow it. ``again``: what captures it anew.
         """
         with self._between_passes.lock:
             self._room_outside.step_is_typical = False
             graph = self._graphs.add(captured, trained, stashes, sizes)
+            self.again.append(again)
             # Sizes of a range all hold the same in fewer bits, whatever the budget becomes.
             if sizes is None and not self._step_plans.are_compared:
                 self.choices.add(lambda undo: self._graphs.choose_again(graph, undo))
@@ -293,6 +298,7 @@ class Session:
         of; a backward pass that is to come finds what it needs."""
         self.release()
         self.choices.clear()
+        self.again.clear()
         for graph in self._graphs.planned:
             graph.forget_all_but_pending()
         self._parameters = tuple

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 from collections.abc import Callable, Sequence
 
 import torch
@@ -40,6 +41,8 @@ class JointTrace:
     it runs. ``stashes``: what may be held in fewer bits. ``function``: the wrapper
     of AOTAutograd around both halves, which call ``run_forward(primals) -> (outputs, ticket)`` and
     ``run_backward(ticket, saved, tangents) -> gradients``: to be set before ``function`` is called.
+    ``again``: captures the same joint graph by other settings, for plans that are compared; where
+    there is a layout on ranks.
     """
 
     joint: fx.GraphModule
@@ -48,6 +51,7 @@ class JointTrace:
     trained: list[torch.Tensor]
     slices: int
     stashes: Stashes[Captured]
+    again: Callable[[Settings], JointTrace] | None = None
     metadata: ViewAndMutationMeta | None = None
     function: Callable | None = None
     run_forward: Callable | None = None
@@ -71,8 +75,11 @@ def trace_joint(graph: fx.GraphModule, inputs: Sequence, name: str,
 
     def partition(joint, joint_inputs, *, num_fwd_outputs, **_):
         nonlocal found
-        found = captured_trace(joint, num_fwd_outputs, described, trained, name, slices,
-                               settings)
+        capture = functools.partial(captured_trace, joint, num_fwd_outputs, described, trained,
+                                    name, slices)
+        found = capture(settings)
+        if settings.layout is not None:
+            found.again = functools.partial(_as_in_trace, capture)
         return _halves(found, num_fwd_outputs)
 
     def forward(module, _):
@@ -97,6 +104,11 @@ def trace_joint(graph: fx.GraphModule, inputs: Sequence, name: str,
     found.metadata.bw_donated_idxs = []
     found.function = function
     return found
+
+
+def _as_in_trace(capture: Callable[[Settings], JointTrace], settings: Settings) -> JointTrace:
+    with eager_kernels(), tracing_context():
+        return capture(settings)
 
 
 def tracing_context():
