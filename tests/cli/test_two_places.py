@@ -32,7 +32,7 @@ def places_of(plan):
 
 
 def test_a_plan_uses_the_disk_beyond_the_budget_of_the_host(lowtide):
-    plan = ["plan", GRAPH, "--budget", "40%", "--time-limit", "9", "--strategy", "offload"]
+    plan = ["plan", GRAPH, "--budget", "40%", "--time-limit", "3", "--strategy", "offload"]
     host = ["--host-bandwidth", "20GB/s", "--host-latency", "10", "--host-budget", "64MiB"]
     slow = ["--disk-bandwidth", "400MB/s,300MB/s", "--disk-latency", "100", "--disk-budget", "4GiB"]
     both = lowtide(*plan, *host, *slow, "-o", "p.json", "--certificate", "c.json")

@@ -119,6 +119,7 @@ def test_a_budget_that_is_set_later_may_be_as_small_as_without(two):
         assert coalesced <= 1.05 * apart
 
 
+@pytest.mark.sweep
 def test_coalescing_never_needs_a_larger_budget(two):
     costs = costs_with(1e-2, coalesced_bytes=1 << 20)
     for coalesced, apart in zip(two.run(least_budget, 2, costs, True),

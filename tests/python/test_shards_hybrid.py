@@ -79,7 +79,8 @@ def test_copies_of_shards_train_as_ddp_does(four, case, sharding):
     require_same(found, again)
 
 
-@pytest.mark.parametrize("mesh", [(1, 2), pytest.param((2, 1), marks=pytest.mark.sweep)])
+@pytest.mark.sweep
+@pytest.mark.parametrize("mesh", [(1, 2), (2, 1)])
 def test_a_dimension_of_one(two, mesh):
     require_like(two.run(by_lowtide, "layers", mesh, descent), two.run(by_ddp, "layers"))
 
@@ -140,6 +141,7 @@ def clipped(rank, mesh, fused):
     return norms, parameters_of(model)
 
 
+@pytest.mark.sweep
 def test_the_norm_that_clips_is_that_of_the_whole_gradients(four):
     require_like(four.run(clipped, MESH, True), four.run(clipped, MESH, False))
 

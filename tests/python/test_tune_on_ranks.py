@@ -71,6 +71,7 @@ def tuned(rank, budget, settings):
     return ranking, str(found), found.code, sorted(found.settings), peak
 
 
+@pytest.mark.sweep
 def test_where_all_fits_each_rank_may_have_the_whole_model(ranks, peaks):
     """Others are tried only where copies are predicted to be slower."""
     (ranking, text, code, settings, _), other = ranks.run(tuned, 2 * peaks["none"], {})
@@ -83,6 +84,7 @@ def test_where_all_fits_each_rank_may_have_the_whole_model(ranks, peaks):
     assert f"sharding='{chosen}', mesh=mesh" in code and {"mesh", "sharding"} <= set(settings)
 
 
+@pytest.mark.sweep
 def test_an_update_in_the_backward_pass_is_one_of_the_ways(ranks, peaks):
     budget = int(0.9 * peaks["full"])
     (ranking, text, code, _, peak), other = ranks.run(tuned, budget, {"ways": ("fused_update",)})
