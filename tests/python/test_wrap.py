@@ -65,6 +65,22 @@ def test_evaluation_is_eager_evaluation():
     assert same(train(wrapped, IMAGES), train(plain, IMAGES))
 
 
+def test_calls_without_gradients_run_as_in_eager_code_and_are_not_traced():
+    """Each length of a text that is generated would be traced otherwise, and a layer that has a
+    kernel of its own there would be rounded otherwise."""
+    torch.manual_seed(0)
+    plain = nn.TransformerEncoderLayer(16, 2, 32, batch_first=True)
+    wrapped = lowtide.wrap(copy.deepcopy(plain), time_limit=0.3)
+    plain.eval(), wrapped.eval()
+    traced = torch._dynamo.utils.counters["frames"]["total"]
+    for context in (torch.no_grad, torch.inference_mode):
+        with context():
+            for length in (3, 4, 5):
+                x = torch.randn(2, length, 16)
+                assert torch.equal(wrapped(x), plain(x))
+    assert torch._dynamo.utils.counters["frames"]["total"] == traced
+
+
 def test_frozen_parameters_get_no_gradients():
     def frozen():
         model = built(Convolutions)

@@ -176,6 +176,9 @@ def test_weights_that_the_caller_cast_to_another_type_are_cast_anew(with_gradien
         nn.functional.linear(*given, plain.weight)
         with torch.set_grad_enabled(with_gradients):
             assert torch.equal(wrapped(*given), expected)
+            torch.clear_autocast_cache()
+            wrapped(*given)
+        assert nn.functional.linear(*given, plain.weight).dtype is torch.float16
 
 
 def test_after_a_call_the_caller_computes_as_before():

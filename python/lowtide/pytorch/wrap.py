@@ -318,6 +318,11 @@ def _runner(model: torch.nn.Module, settings: Settings, ranges: SizeRanges | Non
     # Around what traces and not within: so a graph break in the model is in no with block.
     @precisely
     def run_by_own_plan(*arguments, **named):
+        # There is nothing to plan, and each length of a text that is generated would be traced. On
+        # ranks the trace shows which parameters to gather.
+        if on_ranks is None and not torch.is_grad_enabled():
+            session.evaluate()
+            return model.forward(*arguments, **named)
         if in_a_transform():
             return unplanned.run("it was called within a transform of torch.func, such as grad or "
                                  "vmap, and plans are for loss.backward()", arguments, named)

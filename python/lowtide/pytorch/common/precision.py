@@ -41,10 +41,15 @@ def in_precision(precision: str | None, model: torch.nn.Module, function: Callab
 
 def autocast_in(precision: str | None,
                 device_type: str) -> contextlib.AbstractContextManager[object]:
-    """The context in which a model is called in that precision; None is the caller's own."""
+    """The context in which a model is called in that precision; None is the caller's own.
+
+    PyTorch keeps casts by the weight alone, until the outermost autocast ends: without gradients,
+    where a kept cast changes no bits, the model and its caller see none of each other.
+    """
     if precision is None:
         return contextlib.nullcontext()
-    return torch.autocast(device_type, _DTYPES[precision])
+    return torch.autocast(device_type, _DTYPES[precision],
+                          cache_enabled=None if torch.is_grad_enabled() else False)
 
 
 def _device_type(model: torch.nn.Module, arguments: Sequence, named: Mapping) -> str:
