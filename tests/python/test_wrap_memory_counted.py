@@ -278,6 +278,23 @@ def test_state_that_is_made_while_a_pass_waits_is_measured_once():
     assert state > 0 and max(measured) - measured[0] < state / 4
 
 
+def test_state_that_takes_the_place_of_kept_gradients_is_measured_once():
+    """The first step adds gradients up: they end where the state is made, of as many bytes."""
+    model = built(WithLoss)
+    optimizer = OPTIMIZERS["momentum"](model.parameters())
+    x = torch.randn(ROWS, WIDTH)
+    wrapped = lowtide.wrap(model, x, budget="85%", optimizer=optimizer, time_limit=0.3)
+    measured = []
+    for _ in range(2):
+        for _ in range(2):
+            wrapped(x)[0].backward()
+            measured.append(wrapped.memory.measured_peak)
+        optimizer.step()
+        optimizer.zero_grad()
+    state = sum(value["momentum_buffer"].nbytes for value in optimizer.state.values())
+    assert measured[2] < measured[1] + state / 4
+
+
 def test_what_is_freed_while_a_graph_is_captured_is_none_of_its_step():
     device = str(torch.get_default_device())
     _runtime.reset_peaks(device)  # counts from now on
