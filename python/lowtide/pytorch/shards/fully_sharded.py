@@ -60,8 +60,8 @@ def without_hooks(model: torch.nn.Module
                   ) -> Iterator[Mapping[torch.nn.Parameter, torch.dtype]]:
     """From here on the modules are those that they were before ``fully_shard``, but for their
     parameters, and for the types that its ``mp_policy`` has them compute in. Where the block
-    raises, they are again as they were. The types in which gradients are reduced, by parameter,
-    where that is not its own. Raises InputError for what the hooks did and plans do not."""
+    raises, they are again as they were. Gives by parameter the type that its gradient is reduced
+    in, where that is not its own. Raises InputError for what the hooks did and plans do not."""
     prepared = [module for module in model.modules() if isinstance(module, FSDPModule)]
     for module in prepared:
         _require_plain(module)
