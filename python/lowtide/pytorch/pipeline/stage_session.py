@@ -10,6 +10,7 @@ import torch
 
 from ... import Error, InputError
 from ..autograd.region import Region
+from ..autograd.traced import Again
 from ..budget.settings import Settings
 from ..capture import Captured
 from ..common.prepared import Prepared
@@ -79,7 +80,9 @@ class StageSession:
         if self.preparing:
             raise Prepared
 
-    def add(self, captured: Captured, trained: Sequence[torch.Tensor], stashes) -> StageGraph:
+    def add(self, captured: Captured, trained: Sequence[torch.Tensor], stashes,
+            again: Again | None = None) -> StageGraph:
+        """As of ``Session.add``; ``again`` is for layouts on ranks, which stages have none of."""
         if self.region is not None:
             raise InputError(
                 f"{self.name} was planned for one graph, and another call came: micro-batches of "
