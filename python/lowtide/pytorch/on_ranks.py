@@ -214,7 +214,7 @@ def _planned_again(again: Sequence[Again], settings: Settings,
     for capture in again:
         traced = capture(settings)
         session.begin_capture(traced.captured.device)
-        session.add(traced.captured, traced.trained, traced.stashes)
+        session.add(traced)
     return session
 
 

@@ -12,13 +12,11 @@ from ..budget.account import BudgetAccount
 from ..budget.budget import Budget
 from ..budget.memory import Memory
 from ..budget.settings import Settings
-from ..capture import Captured
 from ..common.lasting_workspaces import take_lasting_workspaces
 from ..common.notices import Notices, warn
 from ..common.prepared import Prepared
 from ..optimizer.fused_updates import FusedUpdates
 from ..shards.collectives import none_left_in_flight
-from ..stash import Stashes
 from .admission import Admission
 from .agreed_passes import AgreedPasses
 from .between_passes import BetweenPasses
@@ -43,7 +41,7 @@ from .room_outside import RoomOutside
 from .sizes_of_graph import SizesOfGraph
 from .step_plans import StepPlans
 from .steps import Steps
-from .traced import Again
+from .traced import Again, Traced
 
 
 class Session:
@@ -108,20 +106,17 @@ class Session:
             self._step_plans, self._values, self._state, self._admission, self._gradients_in_blocks,
             self._room_outside, self._meter)
 
-    def add(self, captured: Captured, trained: Sequence[torch.Tensor],
-            stashes: Stashes[Captured], sizes: SizesOfGraph | None = None,
-            again: Again | None = None) -> PlannedGraph:
+    def add(self, traced: Traced, sizes: SizesOfGraph | None = None) -> PlannedGraph:
         """Prices and plans a captured graph together with those that are there. Raises
         InfeasibleError when they do not fit, in the budget or on the device; then nothing is added.
 
-        ``trained``: what is known of the parameters among its primals that need gradients.
-        ``stashes``: what it may hold in fewer bits. ``sizes``: those that it is one of, the largest
-        first: that is planned, and the others follow it. ``again``: what captures it anew.
+        ``sizes``: those that it is one of, the largest first: that is planned, and the others
+        follow it.
         """
         with self._between_passes.lock:
             self._room_outside.step_is_typical = False
-            graph = self._graphs.add(captured, trained, stashes, sizes)
-            self.again.append(again)
+            graph = self._graphs.add(traced.captured, traced.trained, traced.stashes, sizes)
+            self.again.append(traced.again)
             # Sizes of a range all hold the same in fewer bits, whatever the budget becomes.
             if sizes is None and not self._step_plans.are_compared:
                 self.choices.add(lambda undo: self._graphs.choose_again(graph, undo))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 import torch
@@ -13,11 +13,22 @@ from ..stash import Stashes
 
 
 class Traced(Protocol):
-    """As of ``Session.add``."""
+    """A captured graph. ``trained``: what is known of the parameters among its primals that need
+    gradients. ``stashes``: what it may hold in fewer bits. ``again``: what captures it by other
+    settings, where something does.
+    """
 
-    captured: Captured
-    trained: list[torch.Tensor]
-    stashes: Stashes[Captured]
+    @property
+    def captured(self) -> Captured: ...
+
+    @property
+    def trained(self) -> Sequence[torch.Tensor]: ...
+
+    @property
+    def stashes(self) -> Stashes[Captured]: ...
+
+    @property
+    def again(self) -> Again | None: ...
 
 
 #: Captures a graph by other settings, without another trace.

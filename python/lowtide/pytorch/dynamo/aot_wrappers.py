@@ -28,7 +28,7 @@ def behind_aot_wrappers(trace: JointTrace, session: Session) -> Callable:
     the backward pass notes which those are, so that gradients of theirs alone are None, as eager.
     Compiled autograd can't trace such a hook, and gets the zeros.
     """
-    graph = session.add(trace.captured, trace.trained, trace.stashes, again=trace.again)
+    graph = session.add(trace)
     reached = tangents_of_gradients(trace.joint, len(trace.captured.forward_outputs))
     positions = _positions_of_tangents(trace.metadata)
     used: list[bool] = []

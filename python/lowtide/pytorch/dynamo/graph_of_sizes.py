@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Sequence
 
@@ -139,7 +140,7 @@ class GraphOfSizes:
         largest, known = self._planned[used]
         if sizes == self._largest:
             return largest
-        return self._session.add(found.captured, found.trained, found.stashes, known)
+        return self._session.add(found, known)
 
     def _planned_at_largest(self, used: Used) -> tuple[PlannedGraph, SizesOfGraph]:
         settings, device = self._session.settings, self._full_largest.captured.device
@@ -158,8 +159,8 @@ class GraphOfSizes:
         # All sizes have the ops of the largest.
         everywhere = set.intersection(*({stash.name for stash in found.stashes.possible}
                                         for found in [*measured, largest]))
-        return self._session.add(largest.captured, largest.trained,
-                                 largest.stashes.only(everywhere), known), known
+        planned = dataclasses.replace(largest, stashes=largest.stashes.only(everywhere))
+        return self._session.add(planned, known), known
 
 
 def _text(open_sizes: OpenSizes, sizes: Sizes) -> str:

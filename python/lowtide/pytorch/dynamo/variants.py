@@ -43,8 +43,7 @@ class Variants:
         self._traces: dict[Used, JointTrace] = {self._all_used: full} if expected is None else {}
         self._graphs: dict[Used, PlannedGraph] = {}
         self._functions: dict[Used, Callable] = {}
-        self._add = add or (lambda trace, _: session.add(trace.captured, trace.trained,
-                                                         trace.stashes, again=trace.again))
+        self._add = add or (lambda trace, _: session.add(trace))
         self.expected = self._all_used if expected is None else expected
         self._last: Used | None = None
         self._met: set[Used] = set()

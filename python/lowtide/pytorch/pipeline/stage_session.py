@@ -10,9 +10,8 @@ import torch
 
 from ... import Error, InputError
 from ..autograd.region import Region
-from ..autograd.traced import Again
+from ..autograd.traced import Traced
 from ..budget.settings import Settings
-from ..capture import Captured
 from ..common.prepared import Prepared
 from .waiting_plans import WaitingPlan
 
@@ -80,15 +79,13 @@ class StageSession:
         if self.preparing:
             raise Prepared
 
-    def add(self, captured: Captured, trained: Sequence[torch.Tensor], stashes,
-            again: Again | None = None) -> StageGraph:
-        """As of ``Session.add``; ``again`` is for layouts on ranks, which stages have none of."""
+    def add(self, traced: Traced) -> StageGraph:
         if self.region is not None:
             raise InputError(
                 f"{self.name} was planned for one graph, and another call came: micro-batches of "
                 f"another shape or type, a forward pass that depends on numbers, or results that "
                 f"the next stage does not use. All micro-batches must be alike")
-        self.region = Region(captured, self.settings)
+        self.region = Region(traced.captured, self.settings)
         if self.region.results.now:
             raise InputError(f"{self.name} returns a number beside other results, which its next "
                              f"stage cannot use: return the tensors alone")
