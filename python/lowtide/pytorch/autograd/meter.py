@@ -32,8 +32,9 @@ class Meter:
         self._state = state
         #: At the last backward pass of a step that goes on, as other passes wait.
         self._state_before: int | None = None
-        #: Where the step began.
-        self._state_at_first = 0
+        #: Where the step began; None where none is made any more, as looking takes milliseconds.
+        self._state_at_first: int | None = 0
+        self._has_state = False
         self._is_capturing = False
         self._is_open = False
         self._before_capture = 0
@@ -143,7 +144,7 @@ class Meter:
         self._reset_peaks()
         self._until_backward = self._outside = self.unforeseen_bytes = 0
         self._state_before = None
-        self._state_at_first = self._state()
+        self._state_at_first = None if self._has_state else self._state()
         self._is_open = True
 
     def _reset_peaks(self) -> None:
@@ -154,8 +155,12 @@ class Meter:
         """What was made since the step began and lasts: the optimizer's state in its first step,
         which counts among what exists, and what the caller keeps for other ends. Gradients that
         were kept may have ended meanwhile, and are none of either."""
-        state = max(0, self._state() - self._state_at_first)
-        return state + max(0, self._beside_blocks() - self._before - state)
+        made = max(0, self._beside_blocks() - self._before)
+        if self._state_at_first is None:
+            return made
+        state = self._state()
+        self._has_state = state == self._state_at_first > 0
+        return max(made, state - self._state_at_first)
 
     def _beside_blocks(self) -> int:
         return _runtime.taken_bytes(self._device) - self._held_bytes()
