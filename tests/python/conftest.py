@@ -104,3 +104,13 @@ def two():
     ranks = Ranks(2)
     yield ranks
     ranks.close()
+
+
+@pytest.fixture(scope="module")
+def four():
+    """Four of them."""
+    from on_ranks import Ranks
+
+    ranks = Ranks(4)
+    yield ranks
+    ranks.close()

@@ -7,7 +7,6 @@ import torch.distributed as dist
 import torch.distributed.checkpoint as checkpoint
 from lowtide.pytorch.shards.collectives import IN_FLIGHT
 from lowtide.pytorch.wrap import session_of
-from on_ranks import Ranks
 from shards_cases import (
     CASES,
     adam,
@@ -28,13 +27,6 @@ from torch_memory import profiled
 pytestmark = pytest.mark.cpu_only("Gloo sends memory of the host")
 
 MESH = (2, 2)
-
-
-@pytest.fixture(scope="module")
-def four():
-    ranks = Ranks(4)
-    yield ranks
-    ranks.close()
 
 
 def by_lowtide(rank, case, mesh, optimizer=descent, **options):

@@ -1,6 +1,7 @@
 """What ranks send in fewer bits: parameters that are used so alone, and by mp_policy."""
 
 import contextlib
+from unittest import mock
 
 import lowtide
 import pytest
@@ -8,7 +9,6 @@ import torch
 from lowtide.pytorch.shards import rewrite
 from lowtide.pytorch.shards.collectives import GATHER_STARTS
 from lowtide.pytorch.wrap import session_of
-from on_ranks import Ranks
 from shards_cases import batches, descent, made, mesh_of, parameters_of, trained, wrapped
 from sweep import sweep
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
@@ -75,21 +75,15 @@ def test_modules_compute_in_the_types_of_their_policy(two, name):
 
 
 @pytest.mark.sweep
-def test_copies_of_shards_are_reduced_in_the_types_of_their_policy():
-    four = Ranks(4)
-    try:
-        require_like(four.run(prepared, (2, 2), "all"))
-    finally:
-        four.close()
+def test_copies_of_shards_are_reduced_in_the_types_of_their_policy(four):
+    require_like(four.run(prepared, (2, 2), "all"))
 
 
 def in_precision(rank, casts_before):
     """Losses, parameters and gathered bytes where a parameter is cast before, or behind a gather.
     """
-    real = rewrite._narrowing_casts
-    rewrite._narrowing_casts = real if casts_before else lambda primal: []
-    with contextlib.ExitStack() as restored:
-        restored.callback(setattr, rewrite, "_narrowing_casts", real)
+    behind = mock.patch.object(rewrite, "_narrowing_casts", lambda primal: [])
+    with contextlib.nullcontext() if casts_before else behind:
         model, optimizer = wrapped("gpt", rank, 2, descent, sharding="full", budget=None,
                                    precision="bf16")
         losses = trained(model, optimizer, batches("gpt", rank))

@@ -7,7 +7,6 @@ import lowtide
 import pytest
 import torch
 from lowtide.pytorch.shards.collectives import IN_FLIGHT
-from on_ranks import Ranks
 from shards_cases import (
     CASES,
     adam,
@@ -254,13 +253,9 @@ def test_faults_are_told_before_a_parameter_moves(two):
 
 
 @pytest.mark.sweep
-def test_four_ranks_train_as_fsdp_does():
-    ranks = Ranks(4)
-    try:
-        found = ranks.run(losses_and_parameters, "layers", "full", 4, None)
-        expected = ranks.run(of_torch, "layers", "ddp", 4)
-    finally:
-        ranks.close()
+def test_four_ranks_train_as_fsdp_does(four):
+    found = four.run(losses_and_parameters, "layers", "full", 4, None)
+    expected = four.run(of_torch, "layers", "ddp", 4)
     for (losses, parameters, _), (wanted, others) in zip(found, expected):
         assert losses == pytest.approx(wanted, rel=1e-5)
         for name, parameter in parameters.items():

@@ -113,9 +113,11 @@ class _CollectiveWriter:
         used = sorted((whole for whole, primal in by_whole.items() if self._users(primal)),
                       key=lambda whole: min(places.get(user, len(places))
                                             for user in self._users(by_whole[whole])))
-        return {node: primals for bucket in self._shard_buckets(used)
-                for primals in [[by_whole[whole] for whole in bucket]]
-                for primal in primals for node in self._whole[primal]}
+        together: dict[fx.Node, list[fx.Node]] = {}
+        for bucket in self._shard_buckets(used):
+            primals = [by_whole[whole] for whole in bucket]
+            together |= {node: primals for primal in primals for node in self._whole[primal]}
+        return together
 
     def _users(self, primal: fx.Node) -> list[fx.Node]:
         """What reads a primal in shards when it is whole."""
@@ -282,10 +284,9 @@ class _CollectiveWriter:
 def _narrowing_casts(primal: fx.Node) -> list[fx.Node]:
     """All that reads it, where that makes one type of fewer bytes of it and nothing else."""
     users = list(primal.users)
-    types = {_type_of(user) for user in users if _is_cast(user)}
-    if not all(map(_is_cast, users)) or len(types) != 1:
+    if not all(map(_is_cast, users)) or len(set(map(_type_of, users))) != 1:
         return []
-    is_smaller = types.pop().itemsize < _type_of(primal).itemsize
+    is_smaller = _type_of(users[0]).itemsize < _type_of(primal).itemsize
     is_returned = any(reader.op == "output" for user in users for reader in user.users)
     return users if is_smaller and not is_returned else []
 
