@@ -5,11 +5,12 @@ import pytest
 import torch
 from joint_graphs import Cell, compiled, gradients
 from lowtide.pytorch.inductor.predict.estimate import group_cost, is_inlined
-from lowtide.pytorch.inductor.predict.nodes import is_view, source
+from lowtide.pytorch.inductor.predict.nodes import source
 from lowtide.pytorch.inductor.predict.predict_peak import predict
 from lowtide.pytorch.inductor.predict.rates import BYTES_PER_US, FLOPS_PER_US, pointwise_operations
 from lowtide.pytorch.inductor.split.joint import Joint
 from lowtide.pytorch.inductor.split.kernel_groups import KernelGroups
+from lowtide.pytorch.joint_graph.views import is_view
 from torch._inductor.decomposition import select_decomp_table
 from torch.fx.experimental.proxy_tensor import make_fx
 

@@ -9,8 +9,9 @@ import pytest
 import torch
 from joint_graphs import Cell, compiled, gradients
 from lowtide.pytorch.inductor import PlannedPartition
-from lowtide.pytorch.inductor.predict.nodes import computed_again, is_view
+from lowtide.pytorch.inductor.predict.nodes import computed_again
 from lowtide.pytorch.inductor.split.joint import Joint, is_exact
+from lowtide.pytorch.joint_graph.views import is_view
 from torch import nn
 from torch._dynamo.exc import BackendCompilerFailed
 from torch._functorch.partitioners import min_cut_rematerialization_partition

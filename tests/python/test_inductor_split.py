@@ -9,8 +9,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from joint_graphs import again_before_each, compiled, gradients, keep_all, sides
-from lowtide.pytorch.inductor.predict.nodes import is_random, is_view
+from lowtide.pytorch.inductor.predict.nodes import is_random
 from lowtide.pytorch.inductor.split.split import split
+from lowtide.pytorch.joint_graph.views import is_view
 from torch import nn
 
 pytestmark = pytest.mark.usefixtures("one_thread")

@@ -18,6 +18,7 @@ from ..common.inputs import arguments_of
 from ..common.one_trace import ONE_TRACE_AT_A_TIME
 from ..common.stash_kinds import require_stash_kind
 from ..joint_graph.primals import mutated_primals
+from ..joint_graph.shared_casts import casts_are_shared, share_casts
 from ..slices import in_slices
 from ..stash import of_use, stashed, stashes_of
 from .breaks import all_breaks, break_of
@@ -109,12 +110,15 @@ class _Recorder:
 
     def __call__(self, module, inputs):
         self.inputs = describe_inputs(module, inputs)
+        self.casts_once = casts_are_shared(module)
         backend = aot_autograd(fw_compiler=self._without_gradients, partition_fn=self._record)
         with eager_kernels():
             return backend(module, inputs)
 
     def _record(self, joint, joint_inputs, *, num_fwd_outputs, **_):
         roles, names = describe_primals(joint, self.inputs)
+        if self.casts_once:
+            share_casts(joint, num_fwd_outputs, roles)
         joint = self.rewriting.of(joint, num_fwd_outputs, roles, self.name)
         raise _Recorded(from_joint(joint, num_fwd_outputs, name=self.name, primal_roles=roles,
                                    primal_names=names, updated=mutated_primals(joint)))

@@ -26,6 +26,7 @@ from ..capture import (
     from_joint,
 )
 from ..joint_graph.primals import mutated_primals, placeholders
+from ..joint_graph.shared_casts import casts_are_shared, share_casts
 from ..shards.rewrite import with_collectives
 from ..slices import in_slices
 from ..stash import Stashes, stashed, stashes_of
@@ -72,9 +73,12 @@ def trace_joint(graph: fx.GraphModule, inputs: Sequence, name: str,
     # AOTAutograd may keep these functions as long as what it compiled, so they hold no inputs.
     described = describe_inputs(graph, inputs)
     trained = parameters_of(inputs, described)
+    casts_once = casts_are_shared(graph)
 
     def partition(joint, joint_inputs, *, num_fwd_outputs, **_):
         nonlocal found
+        if casts_once:
+            share_casts(joint, num_fwd_outputs, describe_primals(joint, described)[0])
         capture = functools.partial(captured_trace, joint, num_fwd_outputs, described, trained,
                                     name, slices)
         found = capture(settings)

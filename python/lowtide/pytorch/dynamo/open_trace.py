@@ -12,8 +12,9 @@ from torch._dynamo.backends.common import aot_autograd
 from torch._functorch._aot_autograd.schemas import ViewAndMutationMeta
 
 from ..budget.settings import Settings
-from ..capture import describe_inputs, eager_kernels
+from ..capture import describe_inputs, describe_primals, eager_kernels
 from ..joint_graph.primals import placeholders
+from ..joint_graph.shared_casts import casts_are_shared, share_casts
 from ..sizes.open_sizes import Sizes
 from ..sizes.specialize import specialized
 from .forward_backward_graphs import backward_graph, forward_graph
@@ -54,11 +55,14 @@ def trace_open(graph: fx.GraphModule, inputs: Sequence) -> OpenTrace | None:
     these symbols; None where nothing needs a gradient. Relations of sizes that the graph stands on
     are guards of their ``ShapeEnv`` from then on, which Dynamo checks at each call."""
     described = describe_inputs(graph, inputs)
+    casts_once = casts_are_shared(graph)
     found: tuple[fx.GraphModule, int] | None = None
     metadata: ViewAndMutationMeta | None = None
 
     def partition(joint, joint_inputs, *, num_fwd_outputs, **_):
         nonlocal found
+        if casts_once:
+            share_casts(joint, num_fwd_outputs, describe_primals(joint, described)[0])
         found = joint, num_fwd_outputs
         return _halves(joint, num_fwd_outputs)
 

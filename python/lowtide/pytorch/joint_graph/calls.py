@@ -33,6 +33,12 @@ class Calls:
 
         return run
 
+    def renew(self, node: fx.Node) -> None:
+        """Tells anew what ``node`` makes, as what it reads has been exchanged."""
+        given, named = fx.map_arg((node.args, node.kwargs), self._value)
+        with self._mode, torch.no_grad():
+            node.meta["val"] = node.target(*given, **named)
+
     def _value(self, node: fx.Node) -> Any:
         value = node.meta.get("val")
         if value is None and node.op == "get_attr":

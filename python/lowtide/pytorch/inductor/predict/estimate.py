@@ -13,7 +13,8 @@ from collections.abc import Sequence, Set
 import torch
 from torch import fx
 
-from .nodes import is_pointwise, is_tagged, is_view, node_bytes
+from ...joint_graph.views import is_view
+from .nodes import is_pointwise, is_tagged, node_bytes
 from .products import kernel_cost
 from .rates import microseconds, pointwise_operations
 

@@ -12,7 +12,8 @@ import torch
 from torch import fx
 from torch._inductor import config
 
-from .nodes import is_pointwise, is_view
+from ...joint_graph.views import is_view
+from .nodes import is_pointwise
 
 
 def materialized(graph: fx.Graph) -> frozenset[fx.Node]:

@@ -1,4 +1,4 @@
-"""What a node of a traced graph is: a view, random, pointwise; and how many bytes it makes."""
+"""What a node of a traced graph is: random, pointwise; and how many bytes it makes."""
 
 from __future__ import annotations
 
@@ -8,18 +8,7 @@ import torch
 from torch import fx
 
 from ...joint_graph.primals import placeholders
-
-
-def is_view(node: fx.Node) -> bool:
-    """Whether a node's result shares the storage of what it reads: making it again is free."""
-    if node.target is operator.getitem:
-        return is_view(node.args[0])
-    if not isinstance(node.target, torch._ops.OpOverload):
-        return False
-    if node.target is torch.ops.aten._unsafe_view.default:
-        return True
-    returns = node.target._schema.returns
-    return any(r.alias_info is not None and not r.alias_info.is_write for r in returns)
+from ...joint_graph.views import is_view
 
 
 def is_random(node: fx.Node) -> bool:

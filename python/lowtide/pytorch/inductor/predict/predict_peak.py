@@ -14,10 +14,11 @@ from dataclasses import dataclass
 import torch
 from torch import fx
 
+from ...joint_graph.views import is_view
 from .accumulated import with_accumulation
 from .estimate import estimate, is_inlined
 from .materialized import materialized
-from .nodes import is_pointwise, is_view, node_bytes, taken
+from .nodes import is_pointwise, node_bytes, taken
 from .products import kernel_cost
 
 

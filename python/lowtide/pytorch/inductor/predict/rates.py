@@ -11,7 +11,8 @@ from __future__ import annotations
 from torch import fx
 
 from ...capture.arithmetic import flops
-from .nodes import is_view, node_bytes
+from ...joint_graph.views import is_view
+from .nodes import node_bytes
 
 FLOPS_PER_US = 1e5
 BYTES_PER_US = 1e4

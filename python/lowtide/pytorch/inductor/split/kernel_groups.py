@@ -17,9 +17,10 @@ from torch import fx
 from .... import Graph
 from ...capture import Captured
 from ...capture.in_place import choose_pairs, permitted_pairs
+from ...joint_graph.views import is_view
 from ..predict.estimate import group_cost, is_inlined
 from ..predict.materialized import materialized
-from ..predict.nodes import is_pointwise, is_random, is_view, source
+from ..predict.nodes import is_pointwise, is_random, source
 from ..predict.products import kernel_cost
 
 #: Nodes that one op of a plan runs, in order; the last is what the op makes.

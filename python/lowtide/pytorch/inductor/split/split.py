@@ -20,7 +20,8 @@ from torch._functorch._aot_autograd.descriptors import (
 
 from .... import InputError
 from ...joint_graph.primals import placeholders
-from ..predict.nodes import is_random, is_view, results, source
+from ...joint_graph.views import is_view
+from ..predict.nodes import is_random, results, source
 from .subgraph import Subgraph
 
 
