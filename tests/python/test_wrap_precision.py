@@ -355,3 +355,18 @@ def test_a_device_without_autocast_is_refused():
     wrapped = lowtide.wrap(nn.Linear(4, 4, device="meta"), precision="bf16")
     with pytest.raises(lowtide.InputError, match="no autocast for the device meta"):
         wrapped(torch.empty(2, 4, device="meta"))
+
+
+@pytest.mark.parametrize("precision, instructions, warns", [
+    ("bf16", False, True), ("fp16", False, True), ("bf16", True, False), (None, False, False)])
+def test_a_processor_that_is_slow_in_a_precision_is_warned_of(precision, instructions, warns,
+                                                              monkeypatch, recwarn):
+    asked = []
+    monkeypatch.setattr("lowtide.pytorch.common.precision._has_instructions",
+                        lambda name: asked.append(name) or instructions)
+    lowtide.wrap(Deep().to(DEVICE), precision=precision, verbose=False)
+    told = [w for w in recwarn if "has no instructions" in str(w.message)]
+    on_processor = DEVICE == "cpu"
+    assert len(told) == (warns and on_processor)
+    assert asked == ([precision] if precision and on_processor else [])
+    assert all(w.filename == __file__ for w in told)

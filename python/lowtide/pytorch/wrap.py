@@ -25,7 +25,7 @@ from .common.module_state import unchanged
 from .common.notices import warn
 from .common.plain_optimizer import plain_optimizer
 from .common.plannable import require_plannable
-from .common.precision import in_precision
+from .common.precision import in_precision, warn_if_slow
 from .common.prepared import Prepared
 from .dynamo.compile import compile_graph
 from .dynamo.peft_weights import substitute_weights
@@ -191,6 +191,7 @@ def wrap(
                         when_infeasible, batches_ahead, verbose, cuda_graph,
                         Offload.parse(offload), slower_limit(offload_budget), precision, slices,
                         FusedUpdate.parse(fused_update), stash, coalesce=coalesce)
+    warn_if_slow(precision, model)
     if isinstance(model, DistributedDataParallel):
         return wrapped_within(model, settings, mesh, sharding, lambda module, ranks: _planned(
             plain_module(module), example_inputs, settings, ranks, sharding, dynamic_shapes))

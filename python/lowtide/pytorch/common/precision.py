@@ -10,6 +10,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from ... import InputError
+from .notices import warn
 
 #: What a model computes in by the names of ``wrap``; the command line has the same.
 _DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
@@ -19,6 +20,22 @@ def require_precision(precision: str | None) -> None:
     """Raises InputError for what is neither a name of a lower precision nor None."""
     if precision is not None and not (isinstance(precision, str) and precision in _DTYPES):
         raise InputError(f"precision must be \"bf16\", \"fp16\" or None, not {precision!r}")
+
+
+def warn_if_slow(precision: str | None, model: torch.nn.Module) -> None:
+    """Where the model is on a processor that computes in this precision by widening numbers."""
+    if precision is None or _device_type(model, (), {}) != "cpu" or _has_instructions(precision):
+        return
+    warn(f"this processor has no instructions for {precision}: a step in precision="
+         f"\"{precision}\" needs less memory, and takes several times as long as one in float32. "
+         f"Where memory alone is short, a smaller budget without precision is faster.")
+
+
+def _has_instructions(precision: str) -> bool:
+    """As oneDNN, by which PyTorch's products and convolutions run, sees the processor. True where
+    PyTorch is built without it."""
+    name = f"_is_mkldnn_{precision}_supported"
+    return not hasattr(torch.ops.mkldnn, name) or getattr(torch.ops.mkldnn, name)()
 
 
 def in_precision(precision: str | None, model: torch.nn.Module, function: Callable) -> Callable:
