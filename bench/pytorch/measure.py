@@ -18,14 +18,17 @@ import devices
 import torch
 import verdict
 
+import models
 from tools import OURS, NotApplicable
 
 SEED = 1
 
 
-def train_step(loss, optimizer):
+def train_step(loss, optimizer, between_passes):
     torch.manual_seed(SEED)
-    loss().backward()
+    value = loss()
+    between_passes()
+    value.backward()
     optimizer.step()
     optimizer.zero_grad(set_to_none=True)
 
@@ -36,10 +39,15 @@ def first_step(case, loss, optimizer, reference_path, autocast):
         torch.manual_seed(SEED)
         return loss()
 
-    value = same_draws()
-    value.backward()
-    outcome = verdict.Outcome.of(case.module, value)
-    del value
+    taken = getattr(loss, "updates", False)
+    with models.restored(case, optimizer):
+        value = same_draws()
+        value.backward()
+        if taken:
+            optimizer.step()  # says that the step has ended: the backward pass has updated
+        outcome = verdict.Outcome.of(case.module, value,
+                                     models.gradients_of(case, optimizer, taken))
+        del value
     optimizer.zero_grad(set_to_none=True)
     if not reference_path.exists():
         torch.save((outcome, verdict.rounding_of(case, autocast)), reference_path)
@@ -50,25 +58,23 @@ def first_step(case, loss, optimizer, reference_path, autocast):
 
 
 def timed_steps(device, loss, optimizer, count):
-    """Peak bytes, least CPU seconds and least wall seconds of `count` steps: what else runs on the
-    machine only adds to them."""
+    """Peak bytes, bytes between the passes, least CPU seconds and least wall seconds of `count`
+    steps: what else runs on the machine only adds to them."""
     counter = device.counter
-    peaks, cpu, wall = [], [], []
+    peaks, between, cpu, wall = [], [], [], []
     for _ in range(count):
         counter.forget_peak()
         device.finish()
         wall_begin, cpu_begin = time.perf_counter(), time.process_time()
-        train_step(loss, optimizer)
+        train_step(loss, optimizer, lambda: between.append(counter.now()))
         device.finish()
         cpu.append(time.process_time() - cpu_begin)
         wall.append(time.perf_counter() - wall_begin)
         peaks.append(counter.peak())
-    return max(peaks), min(cpu), min(wall)
+    return max(peaks), max(between), min(cpu), min(wall)
 
 
 def measure(arguments, device):
-    import models
-
     tool = importlib.import_module(f"tools.{arguments.tool}")
     case = models.build(arguments.model, device.name, **json.loads(arguments.sizes))
     optimizer = models.optimizer_of(case)
@@ -81,6 +87,7 @@ def measure(arguments, device):
     except NotApplicable as reason:
         return {"not_applicable": str(reason)}
 
+    @functools.wraps(prepared)
     def loss():
         with chosen_autocast():
             return prepared()
@@ -88,9 +95,10 @@ def measure(arguments, device):
     results = first_step(case, loss, optimizer, arguments.reference, chosen_autocast)
     setup = time.perf_counter() - begin
     held = device.counter.now() - base
-    peak, cpu, wall = timed_steps(device, loss, optimizer, arguments.steps)
+    peak, between, cpu, wall = timed_steps(device, loss, optimizer, arguments.steps)
     return {"batch": len(case.inputs[0]), "base_bytes": base, "held_bytes": held,
-            "peak_above_bytes": peak - base, "peak_total_bytes": peak, "step_cpu_s": cpu,
+            "peak_above_bytes": peak - base,
+            "peak_total_bytes": peak, "kept_bytes": between - base, "step_cpu_s": cpu,
             "step_wall_s": wall, "setup_s": setup, "device": devices.described(device.name),
             **results, **getattr(prepared, "planned", {})}
 

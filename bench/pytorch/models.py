@@ -3,6 +3,7 @@
 All but BERT are those of tests/python/torch_models, which the tests prove equal to the zoo's.
 """
 
+import contextlib
 import dataclasses
 import functools
 import pathlib
@@ -210,3 +211,28 @@ def optimizer_of(case):
     optimizer.step()
     optimizer.zero_grad(set_to_none=True)
     return optimizer
+
+
+def gradients_of(case, optimizer, taken):
+    """By name, of a step after optimizer_of(). Those that an update within the backward pass has
+    `taken` are read from the first moments, which were zero."""
+    return {name: _first_gradient(optimizer.state[p], optimizer.defaults) if taken else p.grad
+            for name, p in case.module.named_parameters() if taken or p.grad is not None}
+
+
+def _first_gradient(state, defaults):
+    if "momentum_buffer" in state:
+        return state["momentum_buffer"]
+    return state["exp_avg"] / (1 - defaults["betas"][0])
+
+
+@contextlib.contextmanager
+def restored(case, optimizer):
+    """Parameters and optimizer state are afterwards as they were before."""
+    tensors = [p.detach() for p in case.module.parameters()]
+    tensors += [value for state in optimizer.state.values() for value in state.values()
+                if isinstance(value, torch.Tensor)]
+    before = [tensor.clone() for tensor in tensors]
+    yield
+    for tensor, value in zip(tensors, before, strict=True):
+        tensor.copy_(value)

@@ -22,8 +22,7 @@ class Outcome:
     buffers: dict
 
     @staticmethod
-    def of(module, loss):
-        gradients = {name: p.grad for name, p in module.named_parameters() if p.grad is not None}
+    def of(module, loss, gradients):
         copies = [{name: kept(value) for name, value in tensors}
                   for tensors in (gradients.items(), module.named_buffers())]
         return Outcome(kept(loss), *copies)

@@ -14,7 +14,7 @@ BENCH = pathlib.Path(__file__).resolve().parents[2] / "bench"
 FIGURES = {"peak_above_bytes": 3 << 20, "base_bytes": 1 << 20, "peak_total_bytes": 4 << 20,
            "held_bytes": 0, "setup_s": 1.0, "gradient_error": 0.0, "rounding": 0.0, "batch": 2,
            "step_cpu_s": 0.5, "step_wall_s": 0.5, "gradients": "exact", "buffers": "exact",
-           "device": "cpu"}
+           "device": "cpu", "kept_bytes": 1 << 20}
 
 
 @pytest.fixture
@@ -42,7 +42,9 @@ def asked(monkeypatch, tmp_path):
 
 @pytest.mark.parametrize("what, tools", [
     ("head", ["eager", "chunked_loss", "auto_chunker", "lowtide_slices", "lowtide_slices"]),
-    ("floors", ["eager", "lowtide_slices"] * 4)])
+    ("floors", ["eager", "lowtide_slices", "lowtide_slices"] * 4),
+    ("within", ["eager", "checkpoint", *["lowtide_slices"] * 4]),
+    ("precision", ["eager", "lowtide", "eager", "lowtide_precision"] * 4)])
 def test_each_tool_is_measured_in_a_process_and_has_a_row(asked, monkeypatch, tmp_path, what,
                                                           tools):
     monkeypatch.setattr(sys, "argv", ["smaller.py", what, "--slices", "4", "--steps", "1",
@@ -54,3 +56,4 @@ def test_each_tool_is_measured_in_a_process_and_has_a_row(asked, monkeypatch, tm
         rows = list(csv.DictReader(file))
     assert [row["tool"] for row in rows] == tools
     assert {float(row["peak_above_mib"]) for row in rows} == {3.0}
+    assert {float(row["kept_mib"]) for row in rows} == {1.0}

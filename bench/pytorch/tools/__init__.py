@@ -26,6 +26,8 @@ TOOLS = {
 OURS = {
     "lowtide": ("checkpoint", "selective", "sequential", "aot_eager", "inductor"),
     "lowtide_inductor": ("inductor",),
+    "lowtide_slices": (),
+    "lowtide_precision": (),
 }
 
 

@@ -1,4 +1,4 @@
-"""What no plan in a graph's order can do without, in bytes beside the residents."""
+"""What plans of a graph hold at certain ops, in bytes beside the residents."""
 
 
 def floor_with_gradients(graph):
@@ -13,6 +13,14 @@ def floor_with_gradients(graph):
         most = max(most, alone + _bytes(tensors, made - read - written))
         made |= written & gradients
     return most
+
+
+def kept_between_passes(graph):
+    """What the forward pass makes and the backward pass reads, if nothing runs again."""
+    tensors = graph.tensors
+    made = _storages(tensors, [i for op in graph.ops if op.phase == "forward" for i in op.outputs])
+    read = _storages(tensors, [i for op in graph.ops if op.phase != "forward" for i in op.inputs])
+    return _bytes(tensors, made & read)
 
 
 def _storages(tensors, indices):
