@@ -5,6 +5,7 @@ import math
 import random
 
 import pytest
+from lowtide.pytorch.pipeline.choose_cuts import PipelineShape, cuts_to_try
 from lowtide.pytorch.pipeline.cuts import cheapest_cuts
 from lowtide.pytorch.pipeline.rank_bytes import StageBytes, outside_bytes, with_outside
 from lowtide.pytorch.pipeline.schedules import Pass, most_waiting, order_of
@@ -27,12 +28,12 @@ def test_cuts_are_those_of_brute_force(seed):
     draw = random.Random(seed)
     blocks = draw.randint(1, 9)
     stages = draw.randint(1, blocks)
-    table = {}
+    table, most = {}, draw.choice([12, -1])
 
     def cost(first, end, stage):
         key = first, end, stage
         if key not in table:
-            table[key] = math.inf if draw.random() < 0.3 else draw.randint(-3, 12)
+            table[key] = math.inf if draw.random() < 0.3 else draw.randint(-12, most)
         return table[key]
 
     finite = [costs for cuts in all_cuts(blocks, stages)
@@ -53,6 +54,18 @@ def random_blocks(draw):
 
     return [MeasuredBlock(choices(), draw.randint(0, 4), NOTHING)
             for _ in range(draw.randint(1, 4))]
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_cuts_that_need_least_are_tried_last_whatever_the_budget(seed):
+    draw = random.Random(seed)
+    shape = PipelineShape(2, draw.randint(1, 2), 4, {stage: 4 - stage for stage in range(4)})
+    blocks = [block for _ in range(4) for block in random_blocks(draw)]
+    types = [()] * (len(blocks) + 1)
+    [fastest_ones] = cuts_to_try(blocks, types, 0, None, shape)
+    tried = [cuts_to_try(blocks, types, 0, budget, shape) for budget in (1, 100, 1000, 10**6)]
+    assert len({tuple(cuts[-1]) for cuts in tried}) == 1
+    assert len(tried[0]) == 1 and tried[-1][0] == fastest_ones
 
 
 @pytest.mark.parametrize("seed", range(60))

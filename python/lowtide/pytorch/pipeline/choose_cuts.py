@@ -67,12 +67,12 @@ def _choices(own: StageBlocks, values: Sequence[torch.Tensor], targets: torch.Te
         stage.let_go()
 
 
-def balanced_cuts(blocks: Sequence[MeasuredBlock], types: Sequence[Types], target_bytes: int,
-                  budget_bytes: int | None, shape: PipelineShape) -> list[int]:
-    """The cuts by which the slowest stage takes the least time, with plans that fit the budget of
-    each rank; of equal ones those of the least time in all. Where no cuts are seen to fit, those by
-    which the stage that lacks the most lacks the least: the plans of whole stages, which come
-    later, decide.
+def cuts_to_try(blocks: Sequence[MeasuredBlock], types: Sequence[Types], target_bytes: int,
+                budget_bytes: int | None, shape: PipelineShape) -> list[list[int]]:
+    """First the cuts by which the slowest stage takes the least time, with plans of the blocks that
+    fit the budget of each rank; of equal ones those of the least time in all. Then, where there is
+    a budget, those by which the stage that lacks the most lacks the least, whatever the budget is:
+    the plans of whole stages, which come later, decide, and may need more than those of blocks.
 
     Each of several stages on a rank may have its part of the budget.
     """
@@ -92,11 +92,10 @@ def balanced_cuts(blocks: Sequence[MeasuredBlock], types: Sequence[Types], targe
     def lack(first: int, end: int, stage: int) -> float:
         return smallest(blocks[first:end], shape.waiting[stage]) - left(first, end, stage)
 
-    found = cheapest_cuts(len(blocks), shape.stages, seconds)
-    if found is None:
-        found = cheapest_cuts(len(blocks), shape.stages, lack)
-    assert found is not None, "there are as many blocks as stages"
-    return found
+    measures = [seconds] if budget_bytes is None else [seconds, lack]
+    found = [cheapest_cuts(len(blocks), shape.stages, measure) for measure in measures]
+    return [cuts for index, cuts in enumerate(found)
+            if cuts is not None and cuts not in found[:index]]
 
 
 def _held(blocks: Sequence[MeasuredBlock], types: Sequence[Types], target_bytes: int,

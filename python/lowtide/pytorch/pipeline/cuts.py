@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Sequence
 
 #: ``cost(first, end, stage)``: what the stage costs with blocks [first, end); infinite where it
@@ -22,18 +23,19 @@ def cheapest_cuts(blocks: int, stages: int, cost: StageCost) -> list[int] | None
              for stage in range(stages)
              for first in range(stage, blocks - stages + stage + 1)
              for end in range(first + 1, blocks - stages + stage + 2)}
-    largest = _best(blocks, stages, known, max, math.inf)
+    largest = _best(blocks, stages, known, max, -math.inf, math.inf)
     if largest is None:
         return None
     limit = max(known[first, end, stage]
                 for stage, (first, end) in enumerate(zip(largest, largest[1:])))
-    return _best(blocks, stages, known, lambda one, other: one + other, limit)
+    return _best(blocks, stages, known, operator.add, 0.0, limit)
 
 
 def _best(blocks: int, stages: int, known: dict[tuple[int, int, int], float],
-          joined: Callable[[float, float], float], limit: float) -> list[int] | None:
-    """Of cuts whose costs are finite and within the limit, those whose joined cost is smallest."""
-    best: dict[int, tuple[float, tuple[int, ...]]] = {0: (0.0, (0,))}
+          joined: Callable[[float, float], float], none: float, limit: float) -> list[int] | None:
+    """Of cuts whose costs are finite and within the limit, those whose joined cost is smallest.
+    ``none``: the joined cost of no stages."""
+    best: dict[int, tuple[float, tuple[int, ...]]] = {0: (none, (0,))}
     for stage in range(stages):
         longer: dict[int, tuple[float, tuple[int, ...]]] = {}
         for first, (so_far, begins) in best.items():

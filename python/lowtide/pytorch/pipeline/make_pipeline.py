@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from collections.abc import Callable, Sequence
 
 import torch
 import torch.distributed as dist
 
-from ... import InputError
+from ... import InfeasibleError, InputError
 from ...arguments import checked_count
 from ..budget.budget import Budget
 from ..budget.settings import TIME_LIMIT, Settings
@@ -21,7 +22,7 @@ from .arguments import (
     checked_optimizer,
 )
 from .blocks import Block, StageBlocks, release_parameters
-from .choose_cuts import PipelineShape, balanced_cuts, measured_blocks, messages_of
+from .choose_cuts import PipelineShape, cuts_to_try, measured_blocks, messages_of
 from .decided import Decided
 from .micro_batches import first_micro_batch
 from .planned_stage import PlannedStage
@@ -97,16 +98,23 @@ def pipeline(
     (target,) = first_micro_batch((targets,), micro_batches, "targets")
     limit = checked_budget(budget)
 
-    def decide() -> tuple[list[Types], list[int]]:
+    def decide() -> tuple[list[Types], list[list[int]]]:
         types = types_between(blocks, first)
         if cuts is not None:
-            return types, checked_cuts(cuts, len(blocks), shape.stages)
+            return types, [checked_cuts(cuts, len(blocks), shape.stages)]
         measured = measured_blocks(blocks, types, first, target, loss_fn, settings)
-        return types, balanced_cuts(measured, types, target.nbytes, limit, shape)
+        return types, cuts_to_try(measured, types, target.nbytes, limit, shape)
 
-    types, chosen = agreement.decided_by_first(decide)
-    return _planned(blocks, Decided(types, chosen, shape, schedule, loss_fn, limit), settings,
-                    agreement, first, target)
+    types, (*others, last) = agreement.decided_by_first(decide)
+
+    def planned(chosen: list[int]) -> StagesOfRank:
+        return _planned(blocks, Decided(types, chosen, shape, schedule, loss_fn, limit), settings,
+                        agreement, first, target)
+
+    for chosen in others:
+        with contextlib.suppress(InfeasibleError):  # the same on all ranks
+            return planned(chosen)
+    return planned(last)
 
 
 def _planned(blocks: Sequence[Block], decided: Decided, settings: Settings, agreement: Agreement,
