@@ -62,6 +62,32 @@ constexpr std::array<std::string_view, 3> kGrouped = {"aten::_grouped_mm",
                                                       "transformers::grouped_mm_fallback_backward"};
 constexpr std::size_t kGroupEnds = 2;
 
+/// Its argument says how often each element is repeated, so that the result has its size.
+constexpr std::string_view kRepeats = "aten::repeat_interleave.Tensor";
+
+/// Reductions of segments, whose lengths come to the size of what is reduced.
+struct LengthsRule {
+  std::string_view type;
+  std::size_t lengths;
+  std::size_t data;
+};
+constexpr std::array kLengthsRules = {
+    LengthsRule{"aten::segment_reduce", 2, 0},
+    LengthsRule{"aten::_segment_reduce_backward", 4, 2},
+};
+
+/// Ops whose mask chooses no more elements than another argument has, or, where this is no tensor,
+/// than the result has.
+struct ChoiceRule {
+  std::string_view type;
+  std::size_t source;
+};
+constexpr std::array kChoiceRules = {
+    ChoiceRule{"aten::masked_scatter", 2},
+    ChoiceRule{"aten::masked_scatter_backward", 2},
+};
+constexpr std::size_t kMask = 1;
+
 /// The backward passes of attention, and where they are given the seed of their dropout; its offset
 /// follows. A GPU's kernels read both on the host.
 struct SeedRule {
@@ -128,19 +154,58 @@ std::int64_t grouped_size(const std::vector<std::int64_t>& left,
   return left.size() == right.size() ? left.back() : left.front();
 }
 
-/// Ends of groups of which the last one has all, one per element of the input; nothing if it holds
-/// no group ends.
-std::optional<at::Tensor> group_ends(const Graph& graph, const Op& op, TensorId input) {
-  const Tensor& tensor = graph.tensor(input);
-  if (std::ranges::count(kGrouped, op.type) == 0 ||
-      tensor_argument(graph, op, kGroupEnds) != &tensor) {
-    return std::nullopt;
+/// What the numbers in this input come to, those of each line along its last dimension; nothing if
+/// it holds no sizes of groups.
+std::optional<std::int64_t> total_of(const Graph& graph, const Op& op, TensorId input) {
+  const Tensor* tensor = &graph.tensor(input);
+  if (std::ranges::count(kGrouped, op.type) > 0 &&
+      tensor_argument(graph, op, kGroupEnds) == tensor) {
+    return grouped_size(tensor_argument(graph, op, 0)->shape, tensor_argument(graph, op, 1)->shape);
   }
-  at::Tensor ends = at::zeros({tensor.shape[0]}, runtime::scalar_type(tensor.dtype.value()));
-  ends.narrow(0, tensor.shape[0] - 1, 1)
-      .fill_(
-          grouped_size(tensor_argument(graph, op, 0)->shape, tensor_argument(graph, op, 1)->shape));
-  return ends;
+  if (op.type == kRepeats) return graph.tensor(op.outputs.at(0)).shape.front();
+  for (const LengthsRule& rule : kLengthsRules) {
+    if (rule.type == op.type && tensor_argument(graph, op, rule.lengths) == tensor) {
+      return tensor_argument(graph, op, rule.data)->shape.at(tensor->shape.size() - 1);
+    }
+  }
+  return std::nullopt;
+}
+
+/// One line of the sizes, or ends, of groups of which the last one has all.
+at::Tensor all_in_the_last(const Tensor& tensor, std::int64_t total) {
+  const std::int64_t groups = tensor.shape.back();
+  at::Tensor line = at::zeros({groups}, runtime::scalar_type(tensor.dtype.value()));
+  line.narrow(0, groups - 1, 1).fill_(total);
+  return line;
+}
+
+std::int64_t element_count(const Tensor& tensor) {
+  return element_bytes(tensor) / element_bytes(tensor.dtype.value());
+}
+
+/// How many elements a mask in this input may choose at most; nothing if it may choose all.
+std::optional<std::int64_t> choice_of(const Graph& graph, const Op& op, TensorId input) {
+  for (const ChoiceRule& rule : kChoiceRules) {
+    if (rule.type == op.type && tensor_argument(graph, op, kMask) == &graph.tensor(input)) {
+      const Tensor* source = tensor_argument(graph, op, rule.source);
+      return element_count(source != nullptr ? *source : graph.tensor(op.outputs.at(0)));
+    }
+  }
+  return std::nullopt;
+}
+
+/// Has a mask, of an op that broadcasts it to its first argument, choose that many elements: its
+/// first ones in memory are ones. Where its elements have gaps between them it chooses fewer.
+void choose(const Graph& graph, const Op& op, const at::Tensor& mask, std::int64_t count,
+            std::byte* data, Bytes bytes, c10::Device device) {
+  const std::int64_t broadcast = element_count(*tensor_argument(graph, op, 0));
+  const std::int64_t own = std::min<std::int64_t>(bytes, mask.numel());
+  const std::int64_t ones = std::min(own, broadcast == 0 ? 0 : count * own / broadcast);
+  const auto options = at::TensorOptions().dtype(at::kBool).device(device);
+  const at::Tensor all =
+      at::for_blob(data, {bytes}).options(options).target_device(device).make_tensor();
+  all.zero_();
+  all.narrow(0, 0, ones).fill_(true);
 }
 
 bool is_read_on_host(const Graph& graph, const Op& op, TensorId input) {
@@ -211,13 +276,16 @@ std::vector<at::Tensor> synthetic_inputs(const Graph& graph, const Op& op, std::
       continue;
     }
     const Bytes bytes = extent_bytes(tensor);
-    const std::optional<at::Tensor> ends = group_ends(graph, op, id);
-    repeat(ends ? *ends
-                : tile(tensor.dtype.value(), bytes, limit_of(graph, op, id),
-                       plain_integer(graph, op, id)),
+    const std::optional<std::int64_t> total = total_of(graph, op, id);
+    repeat(total && bytes > 0 ? all_in_the_last(tensor, *total)
+                              : tile(tensor.dtype.value(), bytes, limit_of(graph, op, id),
+                                     plain_integer(graph, op, id)),
            data, bytes, device.torch_device());
     made[id] =
         marked(runtime::tensor_over(data, tensor, device.torch_device()), marks_of(graph, id));
+    if (const std::optional<std::int64_t> choice = choice_of(graph, op, id)) {
+      choose(graph, op, made[id], *choice, data, bytes, device.torch_device());
+    }
     data += align_up(bytes, device.alignment());
   }
   std::vector<at::Tensor> inputs;

@@ -14,8 +14,9 @@ namespace lowtide::profile {
 Bytes synthetic_bytes(const Graph& graph, const Op& op, Bytes alignment);
 
 /// Plausible values for the inputs of an op, stored from `data` on: reals in [0.1, 1), random
-/// booleans, valid indices, ones for integer divisors, else zero integers. Deterministic; does not
-/// use the global generator.
+/// booleans, masks that choose as much as they may, valid indices, sizes of groups that come to
+/// what is divided, ones for integer divisors, else zero integers. Deterministic; does not use the
+/// global generator.
 std::vector<at::Tensor> synthetic_inputs(const Graph& graph, const Op& op, std::byte* data,
                                          const device::ComputeDevice& device);
 

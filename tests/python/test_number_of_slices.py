@@ -99,6 +99,19 @@ def test_slices_that_save_time_are_taken_and_those_that_do_not_are_not():
         chosen.zero_grad()  # gradients that are kept would need room beside the next plan
 
 
+@pytest.mark.filterwarnings("error")
+def test_a_share_of_dropout_may_change():
+    model = nn.Sequential(nn.Linear(8, 32), nn.Dropout(0.5), nn.Linear(32, 4)).to(DEVICE)
+    inputs = torch.randn(16, 8, device=DEVICE)
+    wrapped = wrapped_in(model, inputs, None, "auto")
+    for share in (0.0, 0.25, 1.0):
+        model[1].p = share
+        wrapped(inputs).sum().backward()
+        if share == 1.0:
+            assert not model[2].weight.grad.any()
+        model.zero_grad()
+
+
 def test_the_time_limit_is_shared():
     """A half for each number after the first one that has a plan: twice the limit in all."""
     inputs = tokens(4000, 8, 64), tokens(4000, 8, 64)

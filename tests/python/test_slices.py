@@ -7,7 +7,18 @@ import pytest
 import torch
 from lowtide.pytorch.slices import rules
 from on_device import DEVICE
-from slices_cases import CASES, ROWS, ZOO, Calls, Tied, Wide, needed_bytes, number_of_slices, tokens
+from slices_cases import (
+    CASES,
+    ROWS,
+    ZOO,
+    Calls,
+    Tied,
+    Wide,
+    floats,
+    needed_bytes,
+    number_of_slices,
+    tokens,
+)
 from sweep import sweep
 from torch import nn
 from torch.nn import functional as F
@@ -199,6 +210,14 @@ def test_a_mean_is_finite_where_its_sum_is_not(function):
     wrapped = lowtide.wrap(model, None, slices=2, time_limit=0.3)
     found, wanted = (after_a_step(run, [x]) for run in (wrapped, model))
     assert all(distance(a, b) < 1e-3 for a, b in zip(found, wanted, strict=True))
+
+
+def test_the_mean_of_no_elements_is_no_number():
+    model = Calls(lambda linear, x: (linear(x).sum(), linear(x)[:, :0].mean()), nn.Linear(4, 4))
+    model, x = model.double().to(DEVICE), floats(4)
+    wrapped = lowtide.wrap(copy.deepcopy(model), None, slices=2, time_limit=0.3)
+    found, wanted = (after_a_step(run, [x]) for run in (wrapped, model))
+    torch.testing.assert_close(found, wanted, equal_nan=True)
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])

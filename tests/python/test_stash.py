@@ -269,6 +269,15 @@ def test_the_error_of_the_gradients_is_told_as_it_is(monkeypatch, kind):
     assert 0 < told.relative < MOST_ERROR[kind]
 
 
+def test_the_error_of_gradients_that_are_no_numbers_is_none(monkeypatch):
+    all_stashed(monkeypatch, exact=False)
+    x, = images()
+    with pytest.warns(UserWarning, match="relative error of the gradients of one batch: nan"):
+        wrapped = lowtide.wrap(built(Loss).to(DEVICE), x * float("nan"), stash="bf16", **SGD)
+    wrapped(x).backward()
+    assert wrapped.layers[0].weight.grad.isfinite().all()
+
+
 @pytest.mark.parametrize("kind", MOST_ERROR)
 def test_it_is_measured_on_the_first_batch_and_changes_nothing(monkeypatch, kind):
     all_stashed(monkeypatch, exact=False)

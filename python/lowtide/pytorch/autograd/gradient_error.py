@@ -65,7 +65,8 @@ def measured_error(region: Region, plan: Plan, primals: Sequence,
     tensors, indices = region.captured.graph.tensors, region.captured.primals
     by_name = {tensors[indices[position]].name: norm for position, norm in norms.items()}
     total = [math.hypot(*column) for column in zip(*by_name.values())]
-    worst = max((name for name, (_, size) in by_name.items() if size >= _NEGLIGIBLE * total[1]),
+    # Where gradients are no numbers, none is less than a share of their norm.
+    worst = max((name for name, (_, size) in by_name.items() if not size < _NEGLIGIBLE * total[1]),
                 key=lambda name: _sortable(_relative(*by_name[name])))
     return GradientError(_relative(*total), _relative(*by_name[worst]), worst, excess)
 

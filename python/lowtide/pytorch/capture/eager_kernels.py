@@ -3,7 +3,8 @@
 PyTorch replaces interpolation by Python code of indexing and arithmetic when it traces. That suits
 a compiler that fuses it again. Run op by op it takes other roundings than the kernel and holds
 many times the memory. Its Python code of recurrent layers leaves out the dropout between them
-(recurrent.py). Its dropout rounds or draws otherwise (dropout.py). Nor does it lay all results out
+(recurrent.py). Its dropout rounds or draws otherwise (dropout.py). Its margin losses round
+otherwise, and that of several labels counts labels that are none. Nor does it lay all results out
 as the kernels do (kernel_layouts.py).
 """
 
@@ -24,7 +25,8 @@ _REPLACED = tuple(getattr(torch.ops.aten, name) for name in (
     "_upsample_nearest_exact2d", "_upsample_nearest_exact3d", "upsample_linear1d",
     "upsample_bilinear2d", "upsample_trilinear3d", "upsample_bicubic2d",
     "_upsample_bilinear2d_aa", "_upsample_bicubic2d_aa",
-    "alpha_dropout", "alpha_dropout_", "dropout", "rrelu", "gru", "lstm", "rnn_tanh", "rnn_relu"))
+    "alpha_dropout", "alpha_dropout_", "dropout", "rrelu", "multi_margin_loss",
+    "multilabel_margin_loss_forward", "gru", "lstm", "rnn_tanh", "rnn_relu"))
 
 
 def _rrelu(input, *args, **named):
@@ -45,9 +47,9 @@ _OF_BACKENDS = {torch.ops.aten.dropout.default: torch._C.DispatchKey.AutogradPri
 
 @contextlib.contextmanager
 def eager_kernels():
-    """While it lasts, AOTAutograd traces interpolation and dropout as eager PyTorch runs them,
-    recurrent layers by their cells, and results as the kernels lay them out. Another thread that
-    wants to trace waits."""
+    """While it lasts, AOTAutograd traces interpolation, dropout and margin losses as eager PyTorch
+    runs them, recurrent layers by their cells, and results as the kernels lay them out. Another
+    thread that wants to trace waits."""
     with ONE_TRACE_AT_A_TIME, _ours_in_place(), kernel_layouts(), _errors_unchecked():
         yield
 

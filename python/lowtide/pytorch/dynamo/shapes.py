@@ -49,10 +49,12 @@ def with_numbers(graph: fx.GraphModule, values: dict[int, float]) -> fx.GraphMod
 @quietly()
 def stand_ins(graph: fx.GraphModule, inputs: Sequence) -> list:
     """The inputs without their elements, so that they may be kept: the graph is traced with them as
-    with the inputs themselves."""
+    with the inputs themselves. Dynamo's own are for what it left nothing open in: AOTAutograd would
+    ask Dynamo to trace again for a number that it left open, and to no avail where that is done."""
     nodes = graph.graph.find_nodes(op="placeholder")
     known = [node.meta.get("example_value") for node in nodes]
-    if not any(is_symbolic(value) for value in known):
+    is_tracing = torch._guards.TracingContext.try_get() is not None
+    if is_tracing and not any(is_symbolic(value) for value in known):
         return known
     fake = FakeTensorMode()
     return [fake.from_tensor(value, static_shapes=True) if isinstance(value, torch.Tensor)

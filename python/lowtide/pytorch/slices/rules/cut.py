@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -121,11 +120,11 @@ def with_argument(node: fx.Node, position: int, value: object) -> tuple:
     return (*node.args[:position], value, *node.args[position + 1:])
 
 
-def share_of_mean(source: fx.Node, position: int = 0) -> Callable:
-    """Of a cut: a mean over the elements of an argument, times the share of ``source`` that a slice
-    has. Sums of the elements themselves may be too large for half precision."""
+def share_of_mean(source: fx.Node, rows: Rows, position: int = 0) -> Callable:
+    """Of a cut: a mean over the elements of an argument, times the share of the rows of ``source``
+    that a slice has. Sums of the elements themselves may be too large for half precision."""
     def call(run: Run, target, args, kwargs):
-        share = math.prod(shape(args[position])) / math.prod(shape(source))
+        share = shape(args[position])[rows.dim] / shape(source)[rows.dim]
         return run(torch.ops.aten.mul.Tensor, run(target, *args, **kwargs), share)
 
     return call

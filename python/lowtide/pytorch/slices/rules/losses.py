@@ -51,7 +51,7 @@ def _elementwise_loss(node: fx.Node, known: KnownRows) -> Cut | None:
     if rows is None:
         return None
     return Cut({source: rows, target: rows}, rows if reduction == _NONE else Slicewise.TOTAL,
-               call=share_of_mean(source) if reduction == _MEAN else None)
+               call=share_of_mean(source, rows) if reduction == _MEAN else None)
 
 
 def _elementwise_loss_backward(node: fx.Node, known: KnownRows) -> Cut | None:
@@ -62,7 +62,7 @@ def _elementwise_loss_backward(node: fx.Node, known: KnownRows) -> Cut | None:
         return None
     reads = {source: rows, target: rows}
     return Cut({**reads, gradient: rows} if reduction == _NONE else reads, rows,
-               call=share_of_mean(source, 1) if reduction == _MEAN else None)
+               call=share_of_mean(source, rows, 1) if reduction == _MEAN else None)
 
 
 def _first_rows(known: KnownRows, source: fx.Node, target: fx.Node) -> Rows | None:

@@ -34,10 +34,10 @@ def _sum(node: fx.Node, known: KnownRows) -> Cut | None:
 
 
 def _mean(node: fx.Node, known: KnownRows) -> Cut | None:
-    found = _sum(node, known)
-    if found is None or found.made is not Slicewise.TOTAL:
+    found, rows = _sum(node, known), known.rows(node.args[0])
+    if found is None or rows is None or found.made is not Slicewise.TOTAL:
         return found
-    return Cut(found.reads, Slicewise.TOTAL, call=share_of_mean(node.args[0]))
+    return Cut(found.reads, Slicewise.TOTAL, call=share_of_mean(node.args[0], rows))
 
 
 def _other(node: fx.Node, known: KnownRows) -> Cut | None:
