@@ -3,6 +3,7 @@
 #include "device/own_ops.h"
 #include "stash/bits.h"
 #include "stash/blocks.h"
+#include "stash/halves.h"
 #include "stash/windows.h"
 
 namespace lowtide::stash {
@@ -23,6 +24,7 @@ bool define_all() {
   define_op("to_blocks(Tensor values) -> (Tensor, Tensor)", TORCH_FN(to_blocks));
   define_op("from_blocks(Tensor steps, Tensor scales, ScalarType dtype) -> Tensor",
             TORCH_FN(from_blocks));
+  define_op("to_finite(Tensor values, ScalarType dtype) -> Tensor", TORCH_FN(to_finite));
   return true;
 }
 

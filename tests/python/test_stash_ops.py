@@ -153,3 +153,19 @@ def test_zeros_and_tiny_values_stay_finite():
     values = torch.zeros(300, device=DEVICE)
     values[280:] = 1e-44
     assert OPS.from_blocks(*OPS.to_blocks(values), torch.float32).abs().max() <= 1e-43
+
+
+@pytest.mark.parametrize("half", [torch.float16, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+@pytest.mark.parametrize("every", [1, 2], ids=["dense", "gaps"])
+def test_no_number_becomes_infinite_in_a_half_type(half, dtype, every):
+    largest = torch.finfo(half).max
+    values = torch.tensor([*SPECIAL, 1e-30, largest, 1.5 * largest, -1.5 * largest,
+                           torch.finfo(torch.float32).max], dtype=dtype).to(DEVICE)
+    if dtype == torch.float64:
+        values[-1] = -1e300
+    held = OPS.to_finite(values.repeat_interleave(every)[::every], half).to(dtype)
+    expected = torch.where(values.isfinite(), values.clamp(-largest, largest), values).to(half)
+    assert torch.equal(held.isnan(), values.isnan())
+    assert torch.equal(held.nan_to_num(nan=7), expected.to(dtype).nan_to_num(nan=7))
+    assert torch.equal(held.isinf(), values.isinf())

@@ -68,8 +68,9 @@ def _narrow(dtype: torch.dtype, wraps: bool) -> Form:
         wide = run(_aten._to_copy.default, held[0], dtype=torch.int64)
         return run(_aten.bitwise_and.Scalar, wide, (1 << 8 * dtype.itemsize) - 1) if wraps else wide
 
-    return _copy("bytes" if dtype == torch.uint8 else str(dtype).removeprefix("torch."), dtype,
-                 widen, is_exact=True)
+    return Form("bytes" if dtype == torch.uint8 else str(dtype).removeprefix("torch."), True,
+                lambda run, value: [run(_aten._to_copy.default, value, dtype=dtype)], widen,
+                lambda value: value.numel() * dtype.itemsize)
 
 
 def lossy(kind: str, dtype: torch.dtype) -> Form | None:
@@ -79,14 +80,10 @@ def lossy(kind: str, dtype: torch.dtype) -> Form | None:
     half = {"bf16": torch.bfloat16, "fp16": torch.float16}[kind]
     if dtype.itemsize <= half.itemsize:
         return None
-    return _copy(kind, half, lambda run, held, like: run(_aten._to_copy.default, held[0],
-                                                         dtype=like.dtype), is_exact=False)
-
-
-def _copy(name: str, dtype: torch.dtype, widen, is_exact: bool) -> Form:
-    return Form(name, is_exact,
-                lambda run, value: [run(_aten._to_copy.default, value, dtype=dtype)], widen,
-                lambda value: value.numel() * dtype.itemsize)
+    return Form(kind, False,
+                lambda run, value: [run(torch.ops.lowtide.to_finite.default, value, half)],
+                lambda run, held, like: run(_aten._to_copy.default, held[0], dtype=like.dtype),
+                lambda value: value.numel() * half.itemsize)
 
 
 def _hold_blocks(run, value: fx.Node) -> list[fx.Node]:
