@@ -46,6 +46,7 @@ nlohmann::json to_json(const train::TrainResult& r) {
                       {"steps_done", r.first_step + static_cast<std::int64_t>(r.losses.size())},
                       {"losses", r.losses},
                       {"micro_batches", r.micro_batches},
+                      {"slices", r.slices},
                       {"strategy", r.strategy},
                       {"plan_status", strategy::name(r.outcome)},
                       {"budget_bytes", r.budget_bytes},
@@ -70,6 +71,7 @@ nlohmann::json to_json(const train::TrainResult& r) {
                       {"items_per_second", r.items_per_second},
                       {"process_before_bytes", r.process_before_bytes},
                       {"process_peak_bytes", r.process_peak_bytes}};
+  if (r.slices > 1) table.add({"slices", std::to_string(r.slices)});
   if (r.loss_scale) {
     j["loss_scale"] = *r.loss_scale;
     j["skipped_steps"] = r.skipped_steps;
