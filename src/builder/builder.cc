@@ -30,7 +30,7 @@ std::string_view short_name(std::string_view type) {
 /// Something is added to the first argument: the kernel copies that into the result and adds there.
 /// Over the same bytes nothing changes, as the others are read after that.
 bool adds_to_first(std::string_view type) {
-  return type == "aten::addmm" || type == "aten::baddbmm";
+  return type == "aten::addmm" || type == "aten::baddbmm" || type == "aten::scatter_add";
 }
 
 const ops::OpDef& known_op(std::string_view type) {

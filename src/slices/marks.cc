@@ -44,6 +44,7 @@ Marks::Marks(const Graph& graph)
   find_rows();
   for (OpId id = 0; size_ > 1 && id < graph.num_ops(); ++id) mark(id);
   leave_sums_alone();
+  sums_ = sums_of_parts(graph_, *this);
   put_in_stages();
 }
 
@@ -186,7 +187,7 @@ int Marks::earliest_stage(OpId id, int first) const {
 
 bool Marks::has_distant_sum(OpId id, int stage) const {
   const Cut* found = cut(id);
-  if (found == nullptr) return false;
+  if (found == nullptr || sums_.within.contains(id)) return false;
   const std::vector<TensorId>& inputs = graph_.op(id).inputs;
   for (std::size_t position = 0; position < inputs.size(); ++position) {
     if (found->reads[position] != kTotal) continue;

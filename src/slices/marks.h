@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "slices/cut.h"
+#include "slices/sums.h"
 
 namespace lowtide::slices {
 
@@ -29,6 +30,8 @@ class Marks {
   /// Whether a tensor is needed as a whole, and whether an op needs it in slices.
   bool is_read_whole(TensorId id) const;
   bool is_read_in_slices(TensorId id) const;
+  /// To which slices of several ops add their parts.
+  const Sums& sums() const { return sums_; }
 
  private:
   void find_rows();
@@ -45,6 +48,7 @@ class Marks {
   std::int64_t size_ = 0;
   std::vector<Part> parts_;                ///< by tensor
   std::vector<std::optional<Cut>> found_;  ///< by op
+  Sums sums_;
   std::vector<int> stage_of_op_;
   std::vector<int> last_touch_;  ///< by storage that an op writes: the last stage that uses it
   std::vector<bool> is_written_;

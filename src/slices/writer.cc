@@ -34,12 +34,18 @@ class Writer {
     }
     const bool is_backwards = !cut.empty() && graph_.op(cut.front()).phase == Phase::backward;
     for (std::int64_t i = 0; i < count_; ++i) {
-      for (OpId id : cut) add_slice(id, is_backwards ? count_ - 1 - i : i);
+      for (OpId id : cut) {
+        if (marks_.sums().within.contains(id)) continue;
+        add_slice(id, is_backwards ? count_ - 1 - i : i);
+      }
     }
     for (OpId id : cut) finish(id);
   }
 
-  Graph build() { return copier_.build(); }
+  Graph build() {
+    for (TensorId id : graph_.outputs()) whole_of(id);
+    return copier_.build();
+  }
 
  private:
   std::int64_t border(std::int64_t index) const { return marks_.size() * index / count_; }
@@ -105,8 +111,9 @@ class Writer {
 
   /// Adds the part of a slice to the sum of those before by the op's kernel, if it can.
   bool add_to_sum(const Op& op, const Cut& cut, const SliceCall& call) {
-    const TensorId sum = op.outputs.front();
-    const bool can_add = cut.add_to && !marks_.is_read_in_slices(sum) && copier_.has(sum);
+    const TensorId made = op.outputs.front(), sum = sum_of(made);
+    const bool is_for_others = sum == made && marks_.is_read_in_slices(made);
+    const bool can_add = cut.add_to && !is_for_others && copier_.has(sum);
     if (can_add) set_sum(sum, cut.add_to(call, copier_.value(sum)));
     return can_add;
   }
@@ -116,8 +123,16 @@ class Writer {
     all.resize(at(count_));
     all[at(index)] = made;
     const bool is_sum = part.kind == Part::Kind::total || part.kind == Part::Kind::unfinished;
-    const bool is_needed = part.kind == Part::Kind::unfinished || marks_.is_read_whole(id);
-    if (is_sum && is_needed) set_sum(id, copier_.has(id) ? copier_.value(id) + made : made);
+    const TensorId sum = sum_of(id);
+    const bool is_needed =
+        part.kind == Part::Kind::unfinished || sum != id || marks_.is_read_whole(id);
+    if (is_sum && is_needed) set_sum(sum, copier_.has(sum) ? copier_.value(sum) + made : made);
+  }
+
+  /// The sum of which that is a part: of several ops, or its own.
+  TensorId sum_of(TensorId made) const {
+    const auto found = marks_.sums().of_part.find(made);
+    return found == marks_.sums().of_part.end() ? made : found->second;
   }
 
   /// A sum gets its role once it is complete.

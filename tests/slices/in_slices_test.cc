@@ -108,6 +108,22 @@ TEST(InSlices, ASumIsAddedUpInPlace) {
   }
 }
 
+/// As the gradient of a table that is embedding and head.
+TEST(InSlices, PartsOfSeveralOpsAreAddedToOneSum) {
+  Builder b("shared");
+  const Value x = relu(b.input("x", {4, 5})), g = relu(b.input("g", {4, 2}));
+  const Value tokens = b.input("tokens", {4}, DType::i64);
+  b.set_phase(Phase::backward);
+  const Value of_head = b.call1("aten::t", {b.call1("aten::t", {mm(b.call1("aten::t", {x}), g)})});
+  const Value rows = b.call1("aten::embedding_dense_backward", {g, tokens, 5, -1, false});
+  const Graph graph = in_slices(b.build({of_head + rows}), 2);
+  EXPECT_THAT(made_by(graph, "aten::add.Tensor"), ElementsAre());
+  EXPECT_EQ(made_by(graph, "aten::addmm").size() + made_by(graph, "aten::scatter_add").size(), 3U);
+  EXPECT_EQ(
+      made_by(graph, "aten::mm").size() + made_by(graph, "aten::embedding_dense_backward").size(),
+      1U);
+}
+
 TEST(InSlices, TheStatisticsOfBatchNormAreThoseOfTheWholeBatch) {
   const models::StepRecipe recipe{
       .model = "unet",

@@ -71,7 +71,6 @@ nlohmann::json to_json(const train::TrainResult& r) {
                       {"items_per_second", r.items_per_second},
                       {"process_before_bytes", r.process_before_bytes},
                       {"process_peak_bytes", r.process_peak_bytes}};
-  if (r.slices > 1) table.add({"slices", std::to_string(r.slices)});
   if (r.loss_scale) {
     j["loss_scale"] = *r.loss_scale;
     j["skipped_steps"] = r.skipped_steps;
@@ -90,6 +89,7 @@ std::string describe(const train::TrainResult& r) {
                       report::Table::Align::left);
   if (!r.losses.empty()) table.add({"loss", loss_text(r)});
   if (r.micro_batches > 1) table.add({"micro-batches", std::to_string(r.micro_batches)});
+  if (r.slices > 1) table.add({"slices", std::to_string(r.slices)});
   if (r.loss_scale) {
     table.add({"loss scale", fmt::format("{:g}, {} steps skipped for infinite gradients",
                                          *r.loss_scale, r.skipped_steps)});
