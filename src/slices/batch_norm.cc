@@ -33,13 +33,15 @@ Value per_channel(Value statistic, Value x) {
   return reshape(statistic, shape);
 }
 
-/// Over all but channels, in f32: half precision overflows where the mean does not.
+/// Over all but channels. The sum is in f32: that of half precision overflows, where the mean does
+/// not.
 Value channel_mean(Value x) {
   std::vector<std::int64_t> dims;
   for (std::int64_t dim = 0; dim < x.dim(); ++dim) {
     if (dim != 1) dims.push_back(dim);
   }
-  return apply("aten::mean.dim", {x, std::move(dims), false, DType::f32});
+  const Value sum = apply("aten::sum.dim_IntList", {x, std::move(dims), false, DType::f32});
+  return sum * (1 / count_of(x));
 }
 
 void move_running(Value running, Value value, double momentum) {

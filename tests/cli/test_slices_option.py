@@ -54,7 +54,8 @@ def test_graphs_and_estimates_are_in_slices(lowtide, tmp_path):
 
 def test_formulas_and_pipelines_know_no_slices(lowtide):
     sliced = ["--slices", "2"]
-    lowtide("parallel", "--model", "gpt", "--global-batch", "4", *sliced).fails(2, "--slices")
+    lowtide("parallel", "--model", "gpt", "--global-batch", "4", "--cluster", "a100:4",
+            *sliced).fails(2, "--slices")
     lowtide("estimate", "--transformer", "--sequence", "8", "--layers", "1", "--width", "8",
             "--heads", "1", "--vocabulary", "8", *sliced).fails(2, "--slices")
 
