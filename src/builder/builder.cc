@@ -27,6 +27,12 @@ std::string_view short_name(std::string_view type) {
   return type.substr(0, type.find('.'));
 }
 
+/// Something is added to the first argument: the kernel copies that into the result and adds there.
+/// Over the same bytes nothing changes, as the others are read after that.
+bool adds_to_first(std::string_view type) {
+  return type == "aten::addmm" || type == "aten::baddbmm" || type == "aten::scatter_add";
+}
+
 const ops::OpDef& known_op(std::string_view type) {
   if (const ops::OpDef* def = ops::find_op(type)) return *def;
   throw InputError(
@@ -58,6 +64,15 @@ void require_sizes(const std::string& name, const Shape& shape) {
 TensorId storage_in(const GraphData& data, TensorId id) {
   const TensorId base = data.tensors[at(id)].alias_of;
   return base == kNone ? id : base;
+}
+
+/// Of an op's permissions to write over inputs, that over the first, unless it is a factor too.
+void leave_first_in_place(const GraphData& data, Op& op) {
+  const TensorId added = storage_in(data, op.inputs.front());
+  const bool is_factor = std::any_of(op.inputs.begin() + 1, op.inputs.end(), [&](TensorId factor) {
+    return storage_in(data, factor) == added;
+  });
+  std::erase_if(op.inplace, [&](const InPlace& pair) { return is_factor || pair.input != 0; });
 }
 
 /// For each storage, the last op that reads it; past the end if it must outlive the ops.
@@ -168,7 +183,8 @@ std::vector<Value> Builder::call(std::string_view type, const std::vector<CallAr
     if (outputs[i].storage_bytes != 0) data_.tensors.back().bytes = outputs[i].storage_bytes;
     results.emplace_back(this, op.outputs.back());
   }
-  if (def.pointwise) permit_in_place(op);
+  if (def.pointwise || adds_to_first(type)) permit_in_place(op);
+  if (adds_to_first(type)) leave_first_in_place(data_, op);
   data_.ops.push_back(std::move(op));
   return results;
 }

@@ -1,14 +1,10 @@
 #include "builder/repeat.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <complex>
-#include <type_traits>
 #include <utility>
 
 #include "base/at.h"
-#include "base/error.h"
+#include "builder/call_args.h"
 
 namespace lowtide {
 namespace {
@@ -24,12 +20,11 @@ class Repeater {
   }
 
   std::vector<Value> append(const Op& op, const std::string& prefix) {
-    const std::size_t dot = op.name.rfind('.');
-    const std::string scope =
-        dot == std::string::npos ? prefix : fmt::format("{}.{}", prefix, op.name.substr(0, dot));
-    const Builder::Scope names(builder_, scope);
+    const std::string scope = scope_of(op);
+    const Builder::Scope names(builder_, scope.empty() ? prefix : prefix + "." + scope);
     builder_.set_phase(op.phase);
-    const std::vector<Value> results = builder_.call(op.type, arguments_of(op));
+    const std::vector<Value> results = builder_.call(
+        op.type, call_args(op, [&](int position) { return read(op.inputs[at(position)]); }));
     for (std::size_t i = 0; i < results.size(); ++i) replaced_[op.outputs[i]] = results[i];
     return results;
   }
@@ -40,26 +35,6 @@ class Repeater {
   Value read(TensorId id) const {
     const auto found = replaced_.find(id);
     return found == replaced_.end() ? Value(&builder_, id) : found->second;
-  }
-
-  std::vector<CallArg> arguments_of(const Op& op) const {
-    const auto given = [&](const auto& argument) -> CallArg {
-      using Given = std::decay_t<decltype(argument)>;
-      if constexpr (std::is_same_v<Given, TensorArg>) {
-        return read(op.inputs[at(argument.position)]);
-      } else if constexpr (std::is_same_v<Given, TensorListArg>) {
-        std::vector<Value> values;
-        for (int position : argument.positions) values.push_back(read(op.inputs[at(position)]));
-        return values;
-      } else if constexpr (std::is_same_v<Given, std::complex<double>>) {
-        throw InputError(fmt::format("{}: a builder has no complex numbers.", op.type));
-      } else {
-        return argument;
-      }
-    };
-    std::vector<CallArg> arguments;
-    for (const Argument& argument : op.args) arguments.push_back(std::visit(given, argument));
-    return arguments;
   }
 
   Builder& builder_;

@@ -169,6 +169,12 @@ void add_recipe_options(CLI::App& app, Edits<models::StepRecipe>& edits) {
                         })
       ->type_name("N")
       ->group("Model");
+  add_edit<std::int64_t>(
+      app, edits, "--slices", "Ops run on so many slices of a batch, one after another [1]",
+      [](models::StepRecipe& recipe, std::int64_t count) { recipe.slices = count; })
+      ->check(in_whole_range(1, kLargestWhole))
+      ->type_name("N")
+      ->group("Model");
   add_edit<double>(
       app, edits, "--loss-scale", "Of the first step, with --precision fp16 [65536]",
       [](models::StepRecipe& recipe, double scale) { recipe.precision.loss_scale = scale; })

@@ -73,9 +73,7 @@ estimate::Estimate of_graph(const Graph& graph, const EstimateArguments& argumen
 
 Graph zoo_graph(const models::StepRecipe& recipe) {
   require_model(recipe);
-  return cost::roofline_priced(models::training_graph(models::find_model(recipe.model),
-                                                      recipe.sizes, recipe.optimizer,
-                                                      recipe.precision, recipe.micro_batches));
+  return cost::roofline_priced(models::training_graph(recipe));
 }
 
 /// Throws InputError unless there is one of the three that can be estimated.
@@ -101,10 +99,11 @@ void require_known_to_formulas(const EstimateArguments& arguments,
                                const models::StepRecipe& recipe) {
   if (!arguments.transformer) return;
   const models::Precision& precision = recipe.precision;
-  if (recipe.micro_batches != 1 || precision.gradient_type != DType::f32 ||
+  if (recipe.micro_batches != 1 || recipe.slices != 1 || precision.gradient_type != DType::f32 ||
       precision.state_type != DType::f32) {
-    throw InputError("the formulas of --transformer know no --micro-batches, --gradient-type and "
-                     "--state-type: leave them out, or give --model.");
+    throw InputError(
+        "the formulas of --transformer know no --micro-batches, --slices, --gradient-type "
+        "and --state-type: leave them out, or give --model.");
   }
   if (!arguments.budget.empty()) {
     throw InputError("--budget needs a graph to plan: give GRAPH.json or --model.");

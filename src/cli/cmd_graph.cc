@@ -28,10 +28,7 @@ int write_training_graph(const GraphArguments& arguments) {
   const cost::DeviceRates& rates =
       arguments.like.empty() ? cost::default_rates() : cost::find_device(arguments.like);
   require_can_write(arguments.output);
-  const Graph graph = cost::roofline_priced(
-      models::training_graph(models::find_model(recipe.model), recipe.sizes, recipe.optimizer,
-                             recipe.precision, recipe.micro_batches),
-      rates);
+  const Graph graph = cost::roofline_priced(models::training_graph(recipe), rates);
   write_graph(graph, arguments.output);
   const KeepAll reference = keep_all_reference(graph);
   if (arguments.json) {

@@ -100,6 +100,9 @@ void require_one_model(const ParallelArguments& arguments, const models::StepRec
     throw InputError("--batch and --micro-batches are chosen here: leave them out, and give "
                      "--global-batch; --micro-batch limits the choice.");
   }
+  if (recipe.slices != 1) {
+    throw InputError("a pipeline divides a model that runs in one slice: leave --slices out.");
+  }
   if ((arguments.fused_attention || arguments.wide_gradients) && !arguments.transformer) {
     throw InputError("--fused-attention and --wide-gradients are for --transformer.");
   }

@@ -7,7 +7,7 @@ namespace lowtide::models {
 namespace {
 
 constexpr std::int64_t kPatch = 16;
-constexpr double kEpsilon = 1e-6;
+constexpr double kNormEpsilon = 1e-6;
 
 /// A class token before the patches, then learned positions.
 Value embed(Value images, const ModelOptions& options) {
@@ -35,13 +35,13 @@ ModelParts build_vit(Builder& builder, const ModelOptions& options) {
       .heads = options.heads,
       .hidden_dropout = options.dropout,
       .dropout = options.dropout,
-      .epsilon = kEpsilon,
+      .epsilon = kNormEpsilon,
       .residual_weight = layers::normal(layers::kTransformerDeviation)};
   for (std::int64_t i = 0; i < options.layers; ++i) {
     Builder::Scope scope(builder, fmt::format("blocks.{}", i));
     x = layers::transformer_block(x, block);
   }
-  x = select(layers::layer_norm(x, "norm", kEpsilon), 1, 0);
+  x = select(layers::layer_norm(x, "norm", kNormEpsilon), 1, 0);
   Value logits = layers::linear(x, "head",
                                 {.width = options.classes,
                                  .weight = layers::normal(layers::kTransformerDeviation),

@@ -66,6 +66,7 @@ json to_json(const Recipe& recipe) {
           {"gradient_type", name(recipe.precision.gradient_type)},
           {"state_type", name(recipe.precision.state_type)},
           {"micro_batches", recipe.micro_batches},
+          {"slices", recipe.slices},
           {"data", name(recipe.data.kind)},
           {"data_path", path_to_json(recipe.data.path)},
           {"seed", recipe.seed},
@@ -100,6 +101,7 @@ Recipe recipe_from(const json& j) {
   j.at("optimizer").get_to(recipe.optimizer);
   recipe.precision = precision_from(j);
   recipe.micro_batches = j.value("micro_batches", recipe.micro_batches);
+  recipe.slices = j.value("slices", recipe.slices);
   recipe.data = {parse_kind(j.at("data").get<std::string>()), path_from(j.at("data_path"))};
   j.at("seed").get_to(recipe.seed);
   j.at("threads").get_to(recipe.threads);
@@ -202,6 +204,7 @@ Typed typed(const Recipe& recipe) {
   add("gradient-type", name(recipe.precision.gradient_type));
   add("state-type", name(recipe.precision.state_type));
   add("micro-batches", recipe.micro_batches);
+  add("slices", recipe.slices);
   add("data", name(recipe.data.kind));
   add("seed", recipe.seed);
   add("threads", recipe.threads);

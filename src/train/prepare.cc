@@ -98,10 +98,7 @@ Bytes executor_bytes(const Graph& graph, const MemoryOptions& options) {
   return runtime::generator_state_bytes(graph) + (reserve ? options.reserve_bytes : 0);
 }
 
-Graph bare_graph(const Recipe& recipe) {
-  return models::training_graph(models::find_model(recipe.model), recipe.sizes, recipe.optimizer,
-                                recipe.precision, recipe.micro_batches);
-}
+Graph bare_graph(const Recipe& recipe) { return models::training_graph(recipe); }
 
 Step prepare_step(const TrainOptions& options, const Control& control) {
   return prepared(bare_graph(options.recipe), options, control);

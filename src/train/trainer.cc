@@ -161,6 +161,7 @@ void run_all(TrainOptions options, MakePlanned make_planned, const TrainListener
   result.process_before_bytes = resident_set_bytes();
   const auto [step, fitted] = make_planned(options, listener.message);
   result.micro_batches = options.recipe.micro_batches;
+  result.slices = options.recipe.slices;
   if (!options.plan_out.empty()) write_plan(fitted.plan(), options.plan_out);
   if (Control::stop_requested()) throw StoppedError("stopped before the first step.");
   try {

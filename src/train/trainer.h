@@ -38,6 +38,7 @@ struct TrainResult {
   std::int64_t first_step = 0;       ///< steps done before this run
   std::vector<double> losses;        ///< of the steps of this run
   std::int64_t micro_batches = 1;    ///< of a batch
+  std::int64_t slices = 1;           ///< of a micro-batch
   std::optional<double> loss_scale;  ///< after them, in fp16
   std::int64_t skipped_steps = 0;    ///< of them, for gradients that were not finite
 

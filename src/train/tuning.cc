@@ -24,7 +24,10 @@ std::vector<std::int64_t> micro_batches_of(const TrainOptions& options, bool may
   std::vector<std::int64_t> counts =
       may_differ ? models::possible_micro_batches(options.recipe.sizes.batch)
                  : std::vector{options.recipe.micro_batches};
-  std::erase_if(counts, [](std::int64_t count) { return count > kMostMicroBatches; });
+  const std::int64_t most = options.recipe.sizes.batch / options.recipe.slices;
+  std::erase_if(counts, [&](std::int64_t count) {
+    return count > kMostMicroBatches || (may_differ && count > most);
+  });
   return counts;
 }
 
@@ -34,6 +37,7 @@ std::string words(const Candidate& candidate) {
   const Recipe& recipe = candidate.options.recipe;
   std::string text{models::precision_name(recipe.precision.compute)};
   if (recipe.micro_batches > 1) text += fmt::format(", {} micro-batches", recipe.micro_batches);
+  if (recipe.slices > 1) text += fmt::format(", {} slices", recipe.slices);
   if (!candidate.options.memory.disk.empty()) text += ", disk";
   return text;
 }
@@ -47,6 +51,10 @@ std::string numerics(const Candidate& candidate) {
   if (recipe.micro_batches > 1) {
     text += text.empty() ? "" : "; ";
     text += "sums round otherwise, batch norm sees micro-batches";
+  }
+  if (recipe.slices > 1) {
+    text += text.empty() ? "" : "; ";
+    text += "sums round otherwise, dropout draws by slice";
   }
   return text.empty() ? "the same bits" : text;
 }

@@ -39,10 +39,12 @@ inline const Shape kPlane = {2, 3, 4, 5};
 
 inline void call_unary(const Operands& x) {
   for (std::string_view type :
-       {"aten::neg", "aten::abs", "aten::sign", "aten::sgn", "aten::exp", "aten::log",
-        "aten::log1p", "aten::sin", "aten::cos", "aten::sqrt", "aten::rsqrt", "aten::reciprocal",
-        "aten::erf", "aten::tanh", "aten::sigmoid", "aten::relu", "aten::silu", "aten::logical_not",
-        "aten::clone", "aten::zeros_like", "aten::ones_like"}) {
+       {"aten::neg",      "aten::abs",         "aten::sign",    "aten::sgn",
+        "aten::exp",      "aten::log",         "aten::log1p",   "aten::sin",
+        "aten::cos",      "aten::sqrt",        "aten::rsqrt",   "aten::reciprocal",
+        "aten::erf",      "aten::tanh",        "aten::sigmoid", "aten::relu",
+        "aten::silu",     "aten::logical_not", "aten::clone",   "aten::zeros_like",
+        "aten::ones_like"}) {
     x.call(type, {x(kPlane)});
   }
   x.call("aten::hardtanh", {x(kPlane), 0.5, 1.0});
@@ -137,6 +139,7 @@ inline void call_matrices(const Operands& x) {
   x.call("aten::addmm", {x({5}), x({3, 4}), x({4, 5})});
   x.call("aten::addmm", {x({3, 5}), x({3, 4}), x({4, 5})});
   x.call("aten::baddbmm", {x({3, 5}), x({2, 3, 4}), x({2, 4, 5})});
+  x.call("aten::baddbmm", {x({2, 3, 5}), x({2, 3, 4}), x({2, 4, 5})});
 }
 
 struct ConvExample {
@@ -151,11 +154,11 @@ inline void call_convolution(const Operands& x, const ConvExample& e) {
   const std::int64_t channels = e.transposed ? e.weight[1] * e.groups : e.weight[0];
   const Value input = x(e.input);
   const Value weight = x.plain(e.weight);
-  const Value y = x.builder.call1(
-      "aten::convolution", {input, weight, x.plain({channels}), e.stride, e.padding, e.dilation,
-                            e.transposed, none, e.groups});
-  x.call("aten::convolution", {input, weight, NoneArg{}, e.stride, e.padding, e.dilation,
-                               e.transposed, none, e.groups});
+  const Value y =
+      x.builder.call1("aten::convolution", {input, weight, x.plain({channels}), e.stride, e.padding,
+                                            e.dilation, e.transposed, none, e.groups});
+  x.call("aten::convolution",
+         {input, weight, NoneArg{}, e.stride, e.padding, e.dilation, e.transposed, none, e.groups});
   for (const Sizes& mask : {Sizes{1, 1, 1}, Sizes{0, 1, 0}, Sizes{1, 0, 1}, Sizes{1, 1, 0}}) {
     x.call("aten::convolution_backward",
            {x.plain(y.shape()), input, weight, Sizes{channels}, e.stride, e.padding, e.dilation,
@@ -182,10 +185,10 @@ inline void call_batch_norm(const Operands& x, const Shape& shape, const Sizes& 
   const Value weight = x.plain({3});
   const Value mean = x.state({3});
   const Value variance = x.state({3});
-  const auto y = x.builder.call("aten::native_batch_norm", {input, weight, x.plain({3}), mean,
-                                                            variance, true, 0.1, 1e-5});
-  x.call("aten::native_batch_norm_backward", {x.plain(shape), input, weight, mean, variance, y[1],
-                                              y[2], true, 1e-5, mask});
+  const auto y = x.builder.call("aten::native_batch_norm",
+                                {input, weight, x.plain({3}), mean, variance, true, 0.1, 1e-5});
+  x.call("aten::native_batch_norm_backward",
+         {x.plain(shape), input, weight, mean, variance, y[1], y[2], true, 1e-5, mask});
 }
 
 inline void call_layer_norm(const Operands& x, const Shape& shape, const Shape& inner,
@@ -201,10 +204,10 @@ inline void call_layer_norm(const Operands& x, const Shape& shape, const Shape& 
 inline void call_group_norm(const Operands& x) {
   const Value input = x.plain({2, 6, 4, 5});
   const Value weight = x.plain({6});
-  const auto y = x.builder.call("aten::native_group_norm",
-                                {input, weight, x.plain({6}), 2, 6, 20, 3, 1e-5});
-  x.call("aten::native_group_norm_backward", {x.plain({2, 6, 4, 5}), input, y[1], y[2], weight, 2,
-                                              6, 20, 3, Sizes{1, 1, 1}});
+  const auto y =
+      x.builder.call("aten::native_group_norm", {input, weight, x.plain({6}), 2, 6, 20, 3, 1e-5});
+  x.call("aten::native_group_norm_backward",
+         {x.plain({2, 6, 4, 5}), input, y[1], y[2], weight, 2, 6, 20, 3, Sizes{1, 1, 1}});
 }
 
 inline void call_normalizations(const Operands& x) {
@@ -304,10 +307,10 @@ inline void call_nll(const Operands& x, const std::string& type, const Shape& sc
                      const Shape& classes, int reduction) {
   const Value probabilities = x.plain(scores);
   const Value target = x.indices(classes);
-  const auto y = x.builder.call(type + "_forward",
-                                {probabilities, target, NoneArg{}, reduction, -100});
-  x.call(type + "_backward", {x.plain(y[0].shape()), probabilities, target, NoneArg{}, reduction,
-                              -100, y[1]});
+  const auto y =
+      x.builder.call(type + "_forward", {probabilities, target, NoneArg{}, reduction, -100});
+  x.call(type + "_backward",
+         {x.plain(y[0].shape()), probabilities, target, NoneArg{}, reduction, -100, y[1]});
 }
 
 inline void call_losses(const Operands& x) {
@@ -344,8 +347,8 @@ inline void call_adam(const Operands& x, const std::string& type, const CallArg&
 }
 
 inline void call_updates(const Operands& x) {
-  const Value rate = x.builder.resident("rate", {}, DType::f32, Role::optimizer_state,
-                                        init::constant(0.1));
+  const Value rate =
+      x.builder.resident("rate", {}, DType::f32, Role::optimizer_state, init::constant(0.1));
   call_sgd(x, 0.1, "");
   call_sgd(x, rate, ".tensor_lr");
   for (std::string type : {"aten::_fused_adam_", "aten::_fused_adamw_"}) {
@@ -363,9 +366,17 @@ using Family = void (*)(const Operands&);
 
 inline const std::vector<Family>& families() {
   static const std::vector<Family> all = {
-      call_pointwise,      call_views,   call_matrices,   call_convolutions,
-      call_normalizations, call_pooling, call_reductions, call_indexing,
-      call_losses,         call_updates, [](const Operands& x) {
+      call_pointwise,
+      call_views,
+      call_matrices,
+      call_convolutions,
+      call_normalizations,
+      call_pooling,
+      call_reductions,
+      call_indexing,
+      call_losses,
+      call_updates,
+      [](const Operands& x) {
         call_attention(x, x.plain({2, 3, 5, 8}), x.plain({2, 3, 7, 8}), x.plain({2, 3, 7, 8}));
         call_attention(x, x({2, 3, 4, 8}), x({2, 3, 4, 8}), x({2, 3, 4, 8}));
       }};

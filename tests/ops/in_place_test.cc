@@ -63,8 +63,8 @@ std::vector<at::Tensor> copied(const std::vector<at::Tensor>& tensors) {
     const at::Tensor bytes = at::empty({static_cast<int64_t>(original.nbytes())}, at::kByte);
     std::memcpy(bytes.data_ptr(), original.data(), original.nbytes());
     const auto kept = storages.emplace(original.mutable_data(), bytes.storage()).first;
-    result.push_back(at::empty({0}, t.options())
-                         .set_(kept->second, t.storage_offset(), t.sizes(), t.strides()));
+    result.push_back(
+        at::empty({0}, t.options()).set_(kept->second, t.storage_offset(), t.sizes(), t.strides()));
   }
   return result;
 }
@@ -131,11 +131,12 @@ INSTANTIATE_TEST_SUITE_P(Examples, WrittenOver,
                                                               Layout::transposed,
                                                               Layout::channels_last)));
 
-TEST(InPlace, IsTriedForEveryElementwiseOpWithResultsOfTheOperandsType) {
+/// Elementwise ops whose result has an operand's type, and those that add to an operand.
+TEST(InPlace, IsTriedForEveryOpThatMayWriteOverAnOperand) {
   const std::set<std::string> used = overwrite_all(DType::f32, Layout::contiguous);
   Builder builder("types");
   testing::call_pointwise({builder});
-  std::set<std::string> expected;
+  std::set<std::string> expected = {"aten::addmm", "aten::baddbmm", "aten::scatter_add"};
   for (const Op& op : builder.data().ops) {
     const DType result = builder.type(op.outputs.front()).dtype;
     const bool same_type = std::ranges::any_of(

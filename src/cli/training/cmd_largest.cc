@@ -79,7 +79,7 @@ std::int64_t first_possible(const largest::Sizes& sizes, const train::Recipe& re
   }
 }
 
-/// A batch must have its micro-batches.
+/// A batch must have its micro-batches and slices.
 largest::Sizes sizes_of(const LargestArguments& arguments, const train::Recipe& recipe,
                         const Dimension& dimension) {
   largest::Sizes sizes = arguments.sizes;
@@ -92,7 +92,7 @@ largest::Sizes sizes_of(const LargestArguments& arguments, const train::Recipe& 
         fmt::format("{} needs a number of --micro-batches, not auto.", dimension.command));
   }
   if (dimension.field == &models::ModelOptions::batch) {
-    sizes.multiple = std::lcm(sizes.multiple, recipe.micro_batches);
+    sizes.multiple = std::lcm(sizes.multiple, recipe.micro_batches * recipe.slices);
   }
   sizes.first = arguments.start > 0 ? arguments.start : first_possible(sizes, recipe, dimension);
   return sizes;

@@ -46,6 +46,7 @@ nlohmann::json to_json(const train::TrainResult& r) {
                       {"steps_done", r.first_step + static_cast<std::int64_t>(r.losses.size())},
                       {"losses", r.losses},
                       {"micro_batches", r.micro_batches},
+                      {"slices", r.slices},
                       {"strategy", r.strategy},
                       {"plan_status", strategy::name(r.outcome)},
                       {"budget_bytes", r.budget_bytes},
@@ -88,6 +89,7 @@ std::string describe(const train::TrainResult& r) {
                       report::Table::Align::left);
   if (!r.losses.empty()) table.add({"loss", loss_text(r)});
   if (r.micro_batches > 1) table.add({"micro-batches", std::to_string(r.micro_batches)});
+  if (r.slices > 1) table.add({"slices", std::to_string(r.slices)});
   if (r.loss_scale) {
     table.add({"loss scale", fmt::format("{:g}, {} steps skipped for infinite gradients",
                                          *r.loss_scale, r.skipped_steps)});

@@ -20,6 +20,7 @@ std::string train_options(const Candidate& candidate) {
   std::string text = fmt::format("--precision {} --micro-batches {}",
                                  models::precision_name(options.recipe.precision.compute),
                                  options.recipe.micro_batches);
+  if (options.recipe.slices > 1) text += fmt::format(" --slices {}", options.recipe.slices);
   if (!options.memory.disk.empty()) text += " --disk " + options.memory.disk.string();
   return text;
 }
