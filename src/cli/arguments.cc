@@ -165,14 +165,15 @@ void add_recipe_options(CLI::App& app, Edits<models::StepRecipe>& edits) {
   add_edit<std::string>(app, edits, "--micro-batches",
                         "Parts of a batch, of which gradients add up; auto: the fastest [1]",
                         [](models::StepRecipe& recipe, const std::string& text) {
-                          recipe.micro_batches = models::parse_micro_batches(text);
+                          recipe.micro_batches = models::parse_parts("--micro-batches", text);
                         })
       ->type_name("N")
       ->group("Model");
-  add_edit<std::int64_t>(
-      app, edits, "--slices", "Ops run on so many slices of a batch, one after another [1]",
-      [](models::StepRecipe& recipe, std::int64_t count) { recipe.slices = count; })
-      ->check(in_whole_range(1, kLargestWhole))
+  add_edit<std::string>(app, edits, "--slices",
+                        "Slices of a batch on which ops run, in turn; auto: the fastest [1]",
+                        [](models::StepRecipe& recipe, const std::string& text) {
+                          recipe.slices = models::parse_parts("--slices", text);
+                        })
       ->type_name("N")
       ->group("Model");
   add_edit<double>(

@@ -34,13 +34,21 @@ Value part(Value first, std::int64_t index) {
 
 }  // namespace
 
-std::int64_t parse_micro_batches(std::string_view text) {
+std::int64_t parse_parts(std::string_view option, std::string_view text) {
   if (text == "auto") return kAutomatic;
   std::int64_t count = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), count);
   if (error == std::errc() && end == text.data() + text.size() && count > 0) return count;
-  throw InputError(fmt::format(
-      "--micro-batches: \"{}\" is neither a number above 0 nor auto, which chooses one", text));
+  throw InputError(fmt::format("{}: \"{}\" is neither a number above 0 nor auto, which chooses one",
+                               option, text));
+}
+
+void require_number(std::string_view option, std::int64_t count) {
+  if (count != kAutomatic) return;
+  throw InputError(
+      fmt::format("{} auto chooses by measured plans, as `lowtide train` makes them; name a number "
+                  "here",
+                  option));
 }
 
 std::vector<std::int64_t> possible_micro_batches(std::int64_t batch) {
@@ -52,10 +60,7 @@ std::vector<std::int64_t> possible_micro_batches(std::int64_t batch) {
 }
 
 void check_micro_batches(std::int64_t count, std::int64_t batch) {
-  if (count == kAutomatic) {
-    throw InputError("--micro-batches auto chooses by measured plans, as `lowtide train` makes "
-                     "them; name a number here");
-  }
+  require_number("--micro-batches", count);
   if (count >= 1 && batch % count == 0) return;
   throw InputError(fmt::format(
       "a batch of {} has no {} micro-batches of one size: choose {} of them, or another --batch",

@@ -12,10 +12,12 @@ struct LossAndAdjoints {
   std::vector<Value> adjoints;  ///< one for each parameter
 };
 
-/// A number of micro-batches: the one with the fastest plan (train/micro_batches.h).
+/// A number of micro-batches, or of slices: the one with the fastest plan (train/planned_step.h).
 inline constexpr std::int64_t kAutomatic = 0;
-/// Reads a number, or "auto". Throws InputError for other texts.
-std::int64_t parse_micro_batches(std::string_view text);
+/// Reads the number of an option, or "auto". Throws InputError for other texts.
+std::int64_t parse_parts(std::string_view option, std::string_view text);
+/// Throws InputError for kAutomatic.
+void require_number(std::string_view option, std::int64_t count);
 /// The numbers of parts of one size into which a batch divides, in rising order.
 std::vector<std::int64_t> possible_micro_batches(std::int64_t batch);
 /// Throws InputError unless the batch has `count` equal parts.

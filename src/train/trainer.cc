@@ -14,7 +14,7 @@
 #include "train/data.h"
 #include "train/hash.h"
 #include "train/loop.h"
-#include "train/micro_batches.h"
+#include "train/planned_step.h"
 #include "train/record.h"
 #include "train/run.h"
 
@@ -186,8 +186,10 @@ TrainResult train(TrainOptions options, const TrainListener& listener) {
   require_can_write_results(options);
   if (!options.resume.empty()) {
     const RunState saved = read_run_state(options.resume);
-    if (options.recipe.micro_batches == models::kAutomatic) {
-      options.recipe.micro_batches = saved.options.recipe.micro_batches;  // as chosen then
+    for (const auto count : {&Recipe::micro_batches, &Recipe::slices}) {  // as chosen then
+      if (options.recipe.*count == models::kAutomatic) {
+        options.recipe.*count = saved.options.recipe.*count;
+      }
     }
     require_same_recipe(saved, options);
     result.first_step = saved.step;

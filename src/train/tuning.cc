@@ -9,7 +9,7 @@
 
 #include "base/error.h"
 #include "models/micro_batches.h"
-#include "train/micro_batches.h"
+#include "train/planned_step.h"
 #include "train/trainer.h"
 
 namespace lowtide::train {
@@ -24,7 +24,8 @@ std::vector<std::int64_t> micro_batches_of(const TrainOptions& options, bool may
   std::vector<std::int64_t> counts =
       may_differ ? models::possible_micro_batches(options.recipe.sizes.batch)
                  : std::vector{options.recipe.micro_batches};
-  const std::int64_t most = options.recipe.sizes.batch / options.recipe.slices;
+  const std::int64_t slices = std::max<std::int64_t>(1, options.recipe.slices);  // 0: chosen
+  const std::int64_t most = options.recipe.sizes.batch / slices;
   std::erase_if(counts, [&](std::int64_t count) {
     return count > kMostMicroBatches || (may_differ && count > most);
   });

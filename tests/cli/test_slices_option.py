@@ -29,6 +29,16 @@ def test_a_checkpoint_keeps_the_number(lowtide, tmp_path):
     lowtide(*again, "--slices", "4").fails(2, "--slices 2, now 4")
 
 
+def test_a_number_is_chosen_where_plans_are_made(lowtide):
+    train = ["train", *HEAD, *ONE_THREAD, "--budget", BUDGET, "--steps", "1", "--json"]
+    done = lowtide(*train, "--slices", "auto")
+    assert done.code == 0, done.err
+    assert done.json["slices"] > 1
+    for command in (["graph", *HEAD, "-o", "g.json"], ["max-length", "--model", "gpt", "--budget",
+                                                       BUDGET]):
+        lowtide(*command, "--slices", "auto").fails(2, "--slices auto", "lowtide train")
+
+
 @pytest.mark.parametrize("count", ["0", "-1", "2.5", "many"])
 def test_a_number_of_slices_is_a_whole_one_above_0(lowtide, count):
     lowtide("graph", *HEAD, "--slices", count, "-o", "g.json").fails(2, "--slices", count)

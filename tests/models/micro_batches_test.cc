@@ -20,10 +20,10 @@ Graph in_micro_batches(std::string_view model, const ModelOptions& sizes, std::i
 const ModelOptions kGpt{.batch = 8, .layers = 3, .width = 32, .heads = 2, .sequence = 64};
 
 TEST(MicroBatches, AreANumberOrAutomatic) {
-  EXPECT_EQ(parse_micro_batches("4"), 4);
-  EXPECT_EQ(parse_micro_batches("auto"), kAutomatic);
+  EXPECT_EQ(parse_parts("--slices", "4"), 4);
+  EXPECT_EQ(parse_parts("--slices", "auto"), kAutomatic);
   for (const char* text : {"", "0", "-2", "4x", "many", "99999999999999999999"}) {
-    EXPECT_THROWS_INPUT_ERROR(parse_micro_batches(text), HasSubstr("auto"));
+    EXPECT_THROWS_INPUT_ERROR(parse_parts("--slices", text), HasSubstr("--slices"));
   }
 }
 

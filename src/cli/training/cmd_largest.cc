@@ -87,10 +87,8 @@ largest::Sizes sizes_of(const LargestArguments& arguments, const train::Recipe& 
     throw InputError(fmt::format("--start must be at most --limit, which is {}, not {}.",
                                  sizes.last, arguments.start));
   }
-  if (recipe.micro_batches == models::kAutomatic) {
-    throw InputError(
-        fmt::format("{} needs a number of --micro-batches, not auto.", dimension.command));
-  }
+  models::require_number("--micro-batches", recipe.micro_batches);
+  models::require_number("--slices", recipe.slices);
   if (dimension.field == &models::ModelOptions::batch) {
     sizes.multiple = std::lcm(sizes.multiple, recipe.micro_batches * recipe.slices);
   }

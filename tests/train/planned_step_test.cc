@@ -1,10 +1,13 @@
-#include "train/micro_batches.h"
+#include "train/planned_step.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "models/micro_batches.h"
+#include "support/throws.h"
 #include "train/trainer_fixture.h"
 
 namespace lowtide::train {
@@ -91,6 +94,68 @@ TEST_F(MicroBatchesTest, AResumedRunHasTheChosenNumber) {
   EXPECT_EQ(run(resumed).micro_batches, 4);
   resumed.recipe.micro_batches = 2;
   EXPECT_THROW(run(resumed), InputError);
+}
+
+class SlicesTest : public TrainerTest {
+ protected:
+  /// Whose head is its largest op.
+  TrainOptions wide_gpt(std::int64_t slices) const {
+    TrainOptions options = gpt(2);
+    options.recipe.sizes.batch = 4;
+    options.recipe.sizes.vocabulary = 2000;
+    options.recipe.slices = slices;
+    return options;
+  }
+
+  /// The smallest budget that a refusal names.
+  Bytes least_of(TrainOptions options) {
+    options.memory.planning.budget = parse_budget("1");
+    try {
+      run(options);
+    } catch (const planner::DoesNotFit& error) {
+      return error.smallest_budget_bytes.value();
+    }
+    throw Error("a plan fits into one byte");
+  }
+};
+
+TEST_F(SlicesTest, OneIsTheFastestWhereAllFits) {
+  EXPECT_EQ(run(wide_gpt(models::kAutomatic)).slices, 1);
+}
+
+TEST_F(SlicesTest, MoreAreChosenWhereOneDoesNotFit) {
+  TrainOptions options = wide_gpt(models::kAutomatic);
+  const Bytes whole = least_of(wide_gpt(1)), in_fours = least_of(wide_gpt(4));
+  EXPECT_LT(in_fours, whole);
+  options.memory.planning.budget.value = in_fours + (whole - in_fours) / 2;
+  options.check = true;
+  const TrainResult result = run(options);
+  EXPECT_GT(result.slices, 1);
+  EXPECT_TRUE(result.bit_identical) << result.first_difference;
+  EXPECT_LE(result.measured_peak_bytes, result.budget_bytes);
+}
+
+TEST_F(SlicesTest, ARefusalNamesTheBudgetOfTheNumberThatNeedsTheLeast) {
+  const Bytes least =
+      std::min({least_of(wide_gpt(1)), least_of(wide_gpt(2)), least_of(wide_gpt(4))});
+  EXPECT_NEAR(static_cast<double>(least_of(wide_gpt(models::kAutomatic))),
+              static_cast<double>(least), 0.05 * static_cast<double>(least));
+}
+
+TEST_F(SlicesTest, AResumedRunHasTheChosenNumber) {
+  TrainOptions options = wide_gpt(2);
+  options.save = folder_.path() / "run";
+  run(options);
+  TrainOptions resumed = wide_gpt(models::kAutomatic);
+  resumed.steps = 3;
+  resumed.resume = options.save;
+  EXPECT_EQ(run(resumed).slices, 2);
+}
+
+TEST_F(SlicesTest, OneNumberIsChosen) {
+  TrainOptions options = wide_gpt(models::kAutomatic);
+  options.recipe.micro_batches = models::kAutomatic;
+  EXPECT_THROWS_INPUT_ERROR(run(options), HasSubstr("give a number of one of them"));
 }
 
 }  // namespace
