@@ -34,7 +34,7 @@ def floors(model, arguments):
 def within(model, arguments):
     return {"": [Job(model, "eager"), Job(model, "checkpoint"), *(
         Job(model, "lowtide_slices", f"{slices}/+{arguments.above}{update}")
-        for slices in ("1", "auto") for update in ("", "/fused"))]}
+        for slices in arguments.slices for update in ("", "/fused"))]}
 
 
 def head(model, arguments):
@@ -86,7 +86,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("what", choices=WHAT)
     parser.add_argument("--models", nargs="+", help="of those that are measured so")
-    parser.add_argument("--slices", type=int, nargs="+", default=(1, 8))
+    parser.add_argument("--slices", nargs="+", default=("1", "8"), help="numbers, or auto")
     parser.add_argument("--above", type=int, default=311_000_000,
                         help="bytes of the budget of `within`; by default what torch's checkpoint "
                         "takes for the gpt")

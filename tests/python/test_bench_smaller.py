@@ -43,7 +43,7 @@ def asked(monkeypatch, tmp_path):
 @pytest.mark.parametrize("what, tools", [
     ("head", ["eager", "chunked_loss", "auto_chunker", "lowtide_slices", "lowtide_slices"]),
     ("floors", ["eager", "lowtide_slices", "lowtide_slices"] * 4),
-    ("within", ["eager", "checkpoint", *["lowtide_slices"] * 4]),
+    ("within", ["eager", "checkpoint", "lowtide_slices", "lowtide_slices"]),
     ("precision", ["eager", "lowtide", "eager", "lowtide_precision"] * 4)])
 def test_each_tool_is_measured_in_a_process_and_has_a_row(asked, monkeypatch, tmp_path, what,
                                                           tools):

@@ -13,7 +13,7 @@ from torch.distributed.device_mesh import init_device_mesh
 
 SIZE, BAD = 2, 1
 TIMEOUT = 20.0  # of the watchdogs, longer than a rank measures or plans
-LIMIT = 120  # of the tests, for the slowest machine
+LIMIT = 300  # of the tests, for the slowest machine
 PAGE = resource.getpagesize()
 STEPS = 6
 #: With which no step can be made, and with which all can.
