@@ -1,1 +1,1 @@
-"""What AOTAutograd's joint graph of a forward and a backward pass says of itself."""
+"""AOTAutograd's joint graph of a forward and a backward pass: what it says of itself, its casts."""
