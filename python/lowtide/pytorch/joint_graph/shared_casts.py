@@ -43,7 +43,7 @@ def share_casts(joint: fx.GraphModule, num_fwd_outputs: int, roles: Sequence[str
     """
     forward, _ = split(joint, num_fwd_outputs)
     places = {node: place for place, node in enumerate(forward)}
-    output = joint.graph.output_node()
+    output, exchanged = joint.graph.output_node(), False
     for index, (primal, role) in enumerate(zip(placeholders(joint, "primals"), roles)):
         for casts in _casts_of(primal, places) if role == "parameter" else ():
             gradient = output.args[0][num_fwd_outputs + index]  # as it is after other types
@@ -51,8 +51,10 @@ def share_casts(joint: fx.GraphModule, num_fwd_outputs: int, roles: Sequence[str
             if len(parts) == len(casts):
                 _add_narrow(joint, _Sum.of(gradient), parts)
                 _exchange(joint, casts[1:], casts[0])
-    joint.graph.eliminate_dead_code()
-    joint.recompile()
+                exchanged = True
+    if exchanged:
+        joint.graph.eliminate_dead_code()
+        joint.recompile()
 
 
 def _casts_of(primal: fx.Node, places: Mapping[fx.Node, int]) -> list[list[fx.Node]]:
