@@ -162,20 +162,19 @@ void add_recipe_options(CLI::App& app, Edits<models::StepRecipe>& edits) {
         ->type_name("X")
         ->group("Optimizer");
   }
-  add_edit<std::string>(app, edits, "--micro-batches",
-                        "Parts of a batch, of which gradients add up; auto: the fastest [1]",
-                        [](models::StepRecipe& recipe, const std::string& text) {
-                          recipe.micro_batches = models::parse_parts("--micro-batches", text);
-                        })
-      ->type_name("N")
-      ->group("Model");
-  add_edit<std::string>(app, edits, "--slices",
-                        "Slices of a batch on which ops run, in turn; auto: the fastest [1]",
-                        [](models::StepRecipe& recipe, const std::string& text) {
-                          recipe.slices = models::parse_parts("--slices", text);
-                        })
-      ->type_name("N")
-      ->group("Model");
+  const auto add_parts = [&](const std::string& option, const std::string& help,
+                             std::int64_t models::StepRecipe::* count) {
+    add_edit<std::string>(app, edits, option, help,
+                          [option, count](models::StepRecipe& recipe, const std::string& text) {
+                            recipe.*count = models::parse_parts(option, text);
+                          })
+        ->type_name("N")
+        ->group("Model");
+  };
+  add_parts("--micro-batches", "Parts of a batch, of which gradients add up; auto: the fastest [1]",
+            &models::StepRecipe::micro_batches);
+  add_parts("--slices", "Slices of a batch on which ops run, in turn; auto: the fastest [1]",
+            &models::StepRecipe::slices);
   add_edit<double>(
       app, edits, "--loss-scale", "Of the first step, with --precision fp16 [65536]",
       [](models::StepRecipe& recipe, double scale) { recipe.precision.loss_scale = scale; })
