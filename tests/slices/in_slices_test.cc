@@ -5,6 +5,7 @@
 
 #include "bounds/budget_floor.h"
 #include "builder/functions.h"
+#include "models/micro_batches.h"
 #include "models/step_recipe.h"
 #include "plan/replay.h"
 #include "support/throws.h"
@@ -46,7 +47,9 @@ TEST(InSlices, OneSliceIsTheGraphItself) {
 
 TEST(InSlices, AreAtMostTheRowsOfABatchOrOfAMicroBatch) {
   EXPECT_THROWS_INPUT_ERROR(models::training_graph(gpt(5)), HasSubstr("a batch of 4 has 1 to 4"));
-  EXPECT_THROWS_INPUT_ERROR(models::training_graph(gpt(0)), HasSubstr("--slices 0"));
+  EXPECT_THROWS_INPUT_ERROR(models::training_graph(gpt(-1)), HasSubstr("--slices -1"));
+  EXPECT_THROWS_INPUT_ERROR(models::training_graph(gpt(models::kAutomatic)),
+                            HasSubstr("--slices auto chooses by measured plans"));
   EXPECT_THROWS_INPUT_ERROR(in_parts(gpt(3), 2), HasSubstr("a micro-batch of 2 has 1 to 2"));
 }
 
