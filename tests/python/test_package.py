@@ -12,8 +12,10 @@ import subprocess
 import sys
 import threading
 import time
+import tracemalloc
 import weakref
 import xml.etree.ElementTree
+from collections.abc import Sequence
 
 import lowtide
 import numpy
@@ -59,6 +61,32 @@ def test_a_graph_goes_round(document):
     assert graph.format() == pickle.loads(pickle.dumps(graph)).format()
     assert [op.name for op in graph.ops] == [op["name"] for op in document["ops"]]
     assert graph.resident_bytes == document["tensors"][0]["bytes"]
+
+
+def test_ops_and_tensors_are_sequences():
+    graph = lowtide.Graph.load(LAYERED)
+    for items in (graph.ops, graph.tensors):
+        names = [item.name for item in items]
+        assert len(items) == len(names) and items[-1].name == names[-1] and items[2] in items
+        assert [item.name for item in items[3:9:2]] == names[3:9:2]
+        assert [item.name for item in reversed(items)] == [item.name for item in items[::-1]]
+        assert isinstance(items, Sequence)
+        for outside in (len(names), -len(names) - 1):
+            with pytest.raises(IndexError, match=f"{outside} of {len(names)}"):
+                items[outside]
+    op = graph.ops[5]
+    del graph, items
+    assert op.name  # keeps its graph
+
+
+@pytest.mark.parametrize("ops", [100, 5000])
+def test_one_op_of_a_large_graph_is_had_without_the_others(ops):
+    graph = lowtide.Graph.load(ROOT / "data" / "graphs" / f"layered-{ops}.json")
+    tracemalloc.start()
+    assert graph.ops[ops // 2].name and graph.tensors[ops // 2].name
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 4096
 
 
 @settings(deadline=None)

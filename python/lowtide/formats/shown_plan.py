@@ -30,11 +30,11 @@ class ShownPlan:
         return cls(graph, plan, origins_of_names(graph.ops))
 
     @cached_property
-    def ops(self) -> list[Op]:
+    def ops(self) -> Sequence[Op]:
         return self.graph.ops
 
     @cached_property
-    def tensors(self) -> list[Tensor]:
+    def tensors(self) -> Sequence[Tensor]:
         return self.graph.tensors
 
     @cached_property

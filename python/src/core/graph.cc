@@ -15,12 +15,50 @@ std::optional<std::string_view> dtype_name(const Tensor& t) {
   return t.dtype ? std::optional(name(*t.dtype)) : std::nullopt;
 }
 
+/// The ops or the tensors of a graph. A sequence, as a list would be made anew at each use, with
+/// a handle of every one.
 template <typename T>
-py::list handles(const Graph& graph, std::span<const T> items) {
-  py::list list;
-  const py::object owner = py::cast(&graph);
-  for (const T& item : items) list.append(py::cast(&item, kInside, owner));
-  return list;
+struct Items {
+  py::object graph;
+  std::span<const T> items;
+
+  py::object handle(std::size_t index) const { return py::cast(&items[index], kInside, graph); }
+};
+
+template <typename T>
+Items<T> items_of(const Graph& graph, std::span<const T> items) {
+  return {py::cast(&graph), items};
+}
+
+template <typename T>
+py::object item(const Items<T>& items, std::ptrdiff_t index) {
+  const auto size = static_cast<std::ptrdiff_t>(items.items.size());
+  const std::ptrdiff_t place = index < 0 ? index + size : index;
+  if (place < 0 || place >= size) {
+    throw py::index_error(fmt::format("{} of {}", index, size));
+  }
+  return items.handle(static_cast<std::size_t>(place));
+}
+
+template <typename T>
+py::list cut(const Items<T>& items, const py::slice& slice) {
+  py::ssize_t start = 0, stop = 0, step = 0, length = 0;
+  const auto size = static_cast<py::ssize_t>(items.items.size());
+  if (!slice.compute(size, &start, &stop, &step, &length)) throw py::error_already_set();
+  py::list handles;
+  for (py::ssize_t place = start; length > 0; place += step, --length) {
+    handles.append(items.handle(static_cast<std::size_t>(place)));
+  }
+  return handles;
+}
+
+template <typename T>
+void bind_items(py::module_& module, const char* name) {
+  auto items = py::class_<Items<T>>(module, name)
+                   .def("__len__", [](const Items<T>& of) { return of.items.size(); })
+                   .def("__getitem__", &item<T>)
+                   .def("__getitem__", &cut<T>);
+  py::module_::import("collections.abc").attr("Sequence").attr("register")(items);
 }
 
 py::list in_place_pairs(const Op& op) {
@@ -70,6 +108,8 @@ void bind_op(py::module_& module) {
 void bind_graph(py::module_& module) {
   bind_tensor(module);
   bind_op(module);
+  bind_items<Tensor>(module, "_Tensors");
+  bind_items<Op>(module, "_Ops");
   py::class_<Graph>(module, "Graph", "A training computation; docs/reference/graph-format.md.")
       .def_static("load", &read_graph, py::arg("path"), py::call_guard<py::gil_scoped_release>())
       .def_static("parse", &parse_graph, py::arg("text"), py::arg("source") = "graph",
@@ -80,19 +120,20 @@ void bind_graph(py::module_& module) {
       .def_property_readonly("cost_unit", &Graph::cost_unit)
       .def_property_readonly("device", &Graph::device)
       .def_property_readonly("alignment", &Graph::alignment)
-      .def_property_readonly("tensors", [](const Graph& g) { return handles(g, g.tensors()); })
-      .def_property_readonly("ops", [](const Graph& g) { return handles(g, g.ops()); })
+      .def_property_readonly("tensors", [](const Graph& g) { return items_of(g, g.tensors()); })
+      .def_property_readonly("ops", [](const Graph& g) { return items_of(g, g.ops()); })
       .def_property_readonly("outputs", [](const Graph& g) { return g.data().outputs; })
       .def_property_readonly("resident_bytes", &Graph::resident_bytes)
       .def_property_readonly("after_bytes", &Graph::after_bytes)
       .def("with_after_bytes", &with_after_bytes, py::arg("bytes"))
       .def("with_random_ops_kept", &with_random_ops_kept)
       .def("droppable_results", &droppable_results)
-      .def("with_results_dropped",
-           [](const Graph& graph, const std::vector<TensorId>& results) {
-             return with_results_dropped(graph, results);
-           },
-           py::arg("results"))
+      .def(
+          "with_results_dropped",
+          [](const Graph& graph, const std::vector<TensorId>& results) {
+            return with_results_dropped(graph, results);
+          },
+          py::arg("results"))
       .def_property_readonly("executable", &Graph::executable)
       .def(py::pickle(&format_graph, [](const std::string& text) { return parse_graph(text); }))
       .def("__repr__", [](const Graph& g) {
