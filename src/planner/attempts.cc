@@ -25,6 +25,8 @@ constexpr int kAttempts = 8;
 /// Shares of the time left that the first attempt and each later one may use.
 constexpr double kFirstShare = 0.45;
 constexpr double kLaterShare = 0.4;
+/// The same of the first one for the plan of the fewest bytes: the next one goes on from its plan.
+constexpr double kFirstShareForSmallest = 0.75;
 /// Share of the time limit after which alternatives that may well not fit are no longer laid out,
 /// and a fitting one that costs more is taken.
 constexpr double kLayoutShare = 0.75;
@@ -90,7 +92,7 @@ class Attempts {
       if (!found) {
         asked = bracket_.after_infeasible(*asked);
       } else if (found->needed_bytes > budget_) {
-        too_large_ = std::move(found->executions);
+        adapted_ = std::move(found->executions);
         too_large_cost_ = found->plan.cost;
         asked = after_too_large(*asked, found->needed_bytes - budget_);
       } else {
@@ -129,6 +131,7 @@ class Attempts {
     planned_.smallest_budget = smallest_peak_;
     if (!smallest_peak_ || Control::stop_requested()) return false;
     std::optional<Found> found;
+    adapted_ = smallest_executions_;
     if (!control_.should_stop()) found = decide(*smallest_peak_);
     if (!smallest_executions_.empty() && (!found || found->needed_bytes > *smallest_peak_)) {
       Found other = smallest_found();
@@ -164,7 +167,7 @@ class Attempts {
   std::optional<Found> decide(Bytes asked) {
     Control control = limited_control();
     strategy::Decision decision =
-        strategy_.decide({graph_, asked, options_, control, too_large_, &known_order_, prices_});
+        strategy_.decide({graph_, asked, options_, control, adapted_, &known_order_, prices_});
     stopped_ = decision.outcome == strategy::Outcome::stopped;
     if (decision.certificate) prices_ = bounds::op_prices(*decision.certificate);
     note_smallest(decision);
@@ -271,6 +274,7 @@ class Attempts {
   }
 
   Control limited_control() const {
+    if (for_smallest_ && !smallest_peak_) return share_of_time(control_, kFirstShareForSmallest);
     return share_of_time(control_, bracket_.has_begun() ? kLaterShare : kFirstShare);
   }
 
@@ -390,7 +394,7 @@ class Attempts {
   std::optional<Bytes> smallest_peak_;
   std::vector<OpId> smallest_executions_;  ///< a plan of that peak; may be empty
   std::optional<Found> best_;
-  std::vector<OpId> too_large_;  // the last answer whose layout did not fit
+  std::vector<OpId> adapted_;  // by the next attempt: its layout did not fit; or of the least peak
   double too_large_cost_ = 0;
   bool stopped_ = false;
 };

@@ -64,11 +64,17 @@ Descent descend_from(const remat::StageGraph& graph, const std::vector<remat::Ev
   return descent_of(annealer.plan());
 }
 
+/// Shares of the bytes above the residents by which a limit is lowered. Large steps come far in
+/// little time on graphs of many thousand ops; small ones often end lower.
+constexpr double kLargeStep = 0.1;
+constexpr double kSmallStep = 0.03;
+
 /// Goes on with the cheapest drops for the bytes above a limit. Lowers the limit in steps as long
-/// as drops succeed: such drops change several stages at once.
-Descent relieved(const remat::StageGraph& graph, Descent lowest, Bytes limit,
+/// as drops succeed: such drops change several stages at once. Then the steps become smaller.
+Descent relieved(const remat::StageGraph& graph, Descent lowest, Bytes limit, double first_step,
                  const Control& control, int patience) {
-  for (double step : {0.03, 0.01, 0.003}) {
+  for (double step : {kLargeStep, kSmallStep, 0.01, 0.003}) {
+    if (step > first_step) continue;
     while (lowest.peak > limit) {
       const auto above = static_cast<double>(lowest.peak - graph.resident_bytes());
       const Bytes asked = lowest.peak - 1 - static_cast<Bytes>(step * above);
@@ -85,20 +91,27 @@ Descent relieved(const remat::StageGraph& graph, Descent lowest, Bytes limit,
 }  // namespace
 
 Descent descend(const remat::StageGraph& graph, Bytes limit, const Control& control) {
-  Descent lowest =
-      relieved(graph, descent_of(graph, smallest(graph, segmentations(graph), control)), limit,
-               share_of_time(control, 0.6), Relief::kHasty);
-  const auto try_from = [&](std::vector<std::vector<remat::Event>> plans, double share) {
-    Descent other = descend_from(graph, smallest(graph, std::move(plans), control), limit,
-                                 share_of_time(control, share));
+  const Descent start = descent_of(graph, smallest(graph, segmentations(graph), control));
+  Descent lowest = start;
+  const auto take = [&](Descent other) {
     if (other.peak < lowest.peak) lowest = std::move(other);
   };
-  if (lowest.peak > limit) try_from(smaller_evictions(graph, share_of_time(control, 0.2)), 0.5);
+  const auto try_from = [&](std::vector<std::vector<remat::Event>> plans, double share) {
+    take(descend_from(graph, smallest(graph, std::move(plans), control), limit,
+                      share_of_time(control, share)));
+  };
+  const auto relieve = [&](double first_step) {
+    const Control part = share_of_time(control, 0.7);
+    take(relieved(graph, start, limit, first_step, part, Relief::kHasty));
+  };
+  relieve(kLargeStep);
+  if (lowest.peak > limit) try_from(smaller_evictions(graph, share_of_time(control, 0.2)), 0.4);
+  if (lowest.peak > limit) relieve(kSmallStep);
   if (lowest.peak > limit) try_from(segmentations(graph), 0.4);
   if (lowest.peak > limit) {
     try_from(thinned(graph, segmentations(graph), share_of_time(control, 0.5)), 0.6);
   }
-  return relieved(graph, std::move(lowest), limit, control, Relief::kThorough);
+  return relieved(graph, std::move(lowest), limit, kSmallStep, control, Relief::kThorough);
 }
 
 }  // namespace lowtide::strategy::search
