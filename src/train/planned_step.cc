@@ -21,8 +21,8 @@
 namespace lowtide::train {
 namespace {
 
-/// A plan that costs no more than this times keep-all's keeps every value. Where the whole batch has
-/// one, it is not divided: results keep their bits.
+/// A plan that costs no more than this times keep-all's keeps every value. Where the whole batch
+/// has one, it is not divided: results keep their bits.
 constexpr double kKeepsAll = 1.0001;
 
 void write_graph_of(const Step& step, const TrainOptions& options) {
@@ -188,12 +188,13 @@ PlannedStep planned_in_parts(TrainOptions& options, const Control::Listener& lis
 /// known for both.
 std::string way_by_slices(const Recipe& recipe) {
   Recipe more = recipe;
-  more.slices = std::min(2 * recipe.slices, recipe.sizes.batch / recipe.micro_batches);
+  const std::int64_t most = recipe.sizes.batch / recipe.micro_batches;
+  more.slices = std::min(2 * recipe.slices, most);
   if (more.slices <= recipe.slices) return "";
   if (bounds::budget_floor(bare_graph(more)) >= bounds::budget_floor(bare_graph(recipe))) return "";
-  return fmt::format("Or let ops run on parts of the batch, one after the other: --slices {} or "
-                     "more, or --slices auto.",
-                     more.slices);
+  return fmt::format("Or let ops run on parts of the batch, one after the other: --slices {}{}, or "
+                     "--slices auto.",
+                     more.slices, more.slices < most ? " or more" : "");
 }
 
 }  // namespace
