@@ -46,6 +46,21 @@ void add_sizes(CLI::App& app, Edits<models::StepRecipe>& edits) {
       ->group("Model");
 }
 
+void add_parts(CLI::App& app, Edits<models::StepRecipe>& edits, PartsOption parts,
+               const std::string& option, std::string_view help,
+               std::int64_t models::StepRecipe::* count) {
+  const bool may_be_automatic = parts == PartsOption::may_be_automatic;
+  add_edit<std::string>(
+      app, edits, option,
+      fmt::format("{}{} [1]", help, may_be_automatic ? "; auto: the fastest" : ""),
+      [=](models::StepRecipe& recipe, const std::string& text) {
+        recipe.*count = may_be_automatic ? models::parse_parts(option, text)
+                                         : models::parse_number_of_parts(option, text);
+      })
+      ->type_name("N")
+      ->group("Model");
+}
+
 /// The recipe of a command line, with NaN for the optimizer's numbers and the loss scale where it
 /// does not give them.
 models::StepRecipe as_given(const Edits<models::StepRecipe>& edits) {
@@ -147,7 +162,7 @@ void add_model_options(CLI::App& app, Edits<models::StepRecipe>& edits) {
       ->group("Model");
 }
 
-void add_recipe_options(CLI::App& app, Edits<models::StepRecipe>& edits) {
+void add_recipe_options(CLI::App& app, Edits<models::StepRecipe>& edits, PartsOption parts) {
   add_model_options(app, edits);
   add_edit<std::string>(
       app, edits, "--optimizer", "sgd, adam or adamw [sgd]",
@@ -162,18 +177,9 @@ void add_recipe_options(CLI::App& app, Edits<models::StepRecipe>& edits) {
         ->type_name("X")
         ->group("Optimizer");
   }
-  const auto add_parts = [&](const std::string& option, const std::string& help,
-                             std::int64_t models::StepRecipe::* count) {
-    add_edit<std::string>(app, edits, option, help,
-                          [option, count](models::StepRecipe& recipe, const std::string& text) {
-                            recipe.*count = models::parse_parts(option, text);
-                          })
-        ->type_name("N")
-        ->group("Model");
-  };
-  add_parts("--micro-batches", "Parts of a batch, of which gradients add up; auto: the fastest [1]",
+  add_parts(app, edits, parts, "--micro-batches", "Parts of a batch, of which gradients add up",
             &models::StepRecipe::micro_batches);
-  add_parts("--slices", "Slices of a batch on which ops run, in turn; auto: the fastest [1]",
+  add_parts(app, edits, parts, "--slices", "Slices of a batch on which ops run, in turn",
             &models::StepRecipe::slices);
   add_edit<double>(
       app, edits, "--loss-scale", "Of the first step, with --precision fp16 [65536]",

@@ -51,8 +51,14 @@ CLI::Validator trimmed();
 
 /// --model and its sizes.
 void add_model_options(CLI::App& app, Edits<models::StepRecipe>& edits);
-/// The same with --optimizer and its numbers.
-void add_recipe_options(CLI::App& app, Edits<models::StepRecipe>& edits);
+/// Who says how many parts of a batch there are.
+enum class PartsOption : std::uint8_t {
+  given,            ///< the command line
+  may_be_automatic  ///< the command, where the command line says "auto"
+};
+/// The same with --optimizer and its numbers, --micro-batches and --slices.
+void add_recipe_options(CLI::App& app, Edits<models::StepRecipe>& edits,
+                        PartsOption parts = PartsOption::given);
 /// Changes `recipe` as they say. Throws InputError for a number that the optimizer does not read.
 void apply_recipe(const Edits<models::StepRecipe>& edits, models::StepRecipe& recipe);
 /// Throws InputError for a recipe that names no model.

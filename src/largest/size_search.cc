@@ -28,7 +28,8 @@ SizeSearch::SizeSearch(const Sizes& sizes, Bytes budget, std::optional<std::int6
   if (first_ <= last_) return;
   throw InputError(
       fmt::format("no multiple of {} lies between {} and {}: choose another --multiple, "
-                  "--start or --limit (a batch is a multiple of --micro-batches, too).",
+                  "--start or --limit (a batch is a multiple of --micro-batches times "
+                  "--slices, too).",
                   sizes.multiple, sizes.first, sizes.last));
 }
 

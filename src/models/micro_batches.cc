@@ -4,6 +4,7 @@
 
 #include <charconv>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -14,6 +15,16 @@
 
 namespace lowtide::models {
 namespace {
+
+constexpr std::string_view kAutomaticName = "auto";
+
+std::optional<std::int64_t> number_above_0(std::string_view text) {
+  std::int64_t count = 0;
+  const char* const behind = text.data() + text.size();
+  const auto [end, error] = std::from_chars(text.data(), behind, count);
+  const bool is_one = error == std::errc() && end == behind && count > 0;
+  return is_one ? std::optional(count) : std::nullopt;
+}
 
 std::string listed(std::span<const std::int64_t> numbers) {
   std::string text;
@@ -35,12 +46,16 @@ Value part(Value first, std::int64_t index) {
 }  // namespace
 
 std::int64_t parse_parts(std::string_view option, std::string_view text) {
-  if (text == "auto") return kAutomatic;
-  std::int64_t count = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), count);
-  if (error == std::errc() && end == text.data() + text.size() && count > 0) return count;
+  if (text == kAutomaticName) return kAutomatic;
+  if (const auto count = number_above_0(text)) return *count;
   throw InputError(fmt::format("{}: \"{}\" is neither a number above 0 nor auto, which chooses one",
                                option, text));
+}
+
+std::int64_t parse_number_of_parts(std::string_view option, std::string_view text) {
+  if (text == kAutomaticName) require_number(option, kAutomatic);
+  if (const auto count = number_above_0(text)) return *count;
+  throw InputError(fmt::format("{}: \"{}\" is no number above 0", option, text));
 }
 
 void require_number(std::string_view option, std::int64_t count) {

@@ -16,6 +16,8 @@ struct LossAndAdjoints {
 inline constexpr std::int64_t kAutomatic = 0;
 /// Reads the number of an option, or "auto". Throws InputError for other texts.
 std::int64_t parse_parts(std::string_view option, std::string_view text);
+/// The same without "auto".
+std::int64_t parse_number_of_parts(std::string_view option, std::string_view text);
 /// Throws InputError for kAutomatic.
 void require_number(std::string_view option, std::int64_t count);
 /// The numbers of parts of one size into which a batch divides, in rising order.

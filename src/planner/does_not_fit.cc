@@ -25,4 +25,9 @@ DoesNotFit::DoesNotFit(const Graph& graph, const Planned& planned)
   if (smallest_budget_bytes) *smallest_budget_bytes += planned.reserved_bytes;
 }
 
+DoesNotFit::DoesNotFit(const DoesNotFit& refusal, std::string_view way)
+    : InfeasibleError(fmt::format("{} {}", refusal.what(), way)),
+      smallest_budget_bytes(refusal.smallest_budget_bytes),
+      floor_bytes(refusal.floor_bytes) {}
+
 }  // namespace lowtide::planner

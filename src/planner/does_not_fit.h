@@ -1,6 +1,7 @@
 #pragma once
 
 #include <optional>
+#include <string_view>
 
 #include "base/error.h"
 #include "planner/planner.h"
@@ -12,6 +13,8 @@ class DoesNotFit : public InfeasibleError {
  public:
   /// All budgets include `planned.reserved_bytes`.
   DoesNotFit(const Graph& graph, const Planned& planned);
+  /// The same, with a sentence about one more way to need less.
+  DoesNotFit(const DoesNotFit& refusal, std::string_view way);
 
   std::optional<Bytes> smallest_budget_bytes;  ///< that the strategy reaches
   Bytes floor_bytes;                           ///< that any plan needs

@@ -217,6 +217,14 @@ std::string change(std::string_view option, std::string_view then, std::string_v
 
 }  // namespace
 
+MemoryOptions without_moves(MemoryOptions options) {
+  options.disk.clear();
+  options.disk_bytes.reset();
+  options.host_bytes.reset();
+  options.host_speed.reset();
+  return options;
+}
+
 std::string_view name(DataSource::Kind kind) {
   return kKinds[static_cast<std::size_t>(kind)].second;
 }

@@ -48,6 +48,9 @@ struct MemoryOptions {
   bool may_move() const { return host_bytes || !disk.empty(); }
 };
 
+/// The same without slower memory.
+MemoryOptions without_moves(MemoryOptions options);
+
 /// All options of a training run.
 struct TrainOptions {
   Recipe recipe;

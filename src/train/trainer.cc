@@ -192,6 +192,8 @@ TrainResult train(TrainOptions options, const TrainListener& listener) {
       }
     }
     require_same_recipe(saved, options);
+    result.micro_batches = options.recipe.micro_batches;
+    result.slices = options.recipe.slices;
     result.first_step = saved.step;
     if (saved.step >= options.steps) return result;
   }

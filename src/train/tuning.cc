@@ -20,15 +20,11 @@ constexpr std::int64_t kSteps = 3;
 /// A plan that costs no more than this times keep-all's keeps every value.
 constexpr double kKeepsEverything = 1.0001;
 
+/// To be tried; a model may be impossible with the later ones.
 std::vector<std::int64_t> micro_batches_of(const TrainOptions& options, bool may_differ) {
-  std::vector<std::int64_t> counts =
-      may_differ ? models::possible_micro_batches(options.recipe.sizes.batch)
-                 : std::vector{options.recipe.micro_batches};
-  const std::int64_t slices = std::max<std::int64_t>(1, options.recipe.slices);  // 0: chosen
-  const std::int64_t most = options.recipe.sizes.batch / slices;
-  std::erase_if(counts, [&](std::int64_t count) {
-    return count > kMostMicroBatches || (may_differ && count > most);
-  });
+  if (!may_differ) return {options.recipe.micro_batches};
+  std::vector<std::int64_t> counts = models::possible_micro_batches(options.recipe.sizes.batch);
+  std::erase_if(counts, [](std::int64_t count) { return count > kMostMicroBatches; });
   return counts;
 }
 
@@ -76,7 +72,8 @@ double known_seconds(const Candidate& candidate) {
 int changes(const Candidate& candidate) {
   const TrainOptions& options = candidate.options;
   return (options.recipe.precision.compute != DType::f32 ? 1 : 0) +
-         (options.recipe.micro_batches > 1 ? 1 : 0) + (options.memory.disk.empty() ? 0 : 1);
+         (options.recipe.micro_batches > 1 ? 1 : 0) + (options.recipe.slices > 1 ? 1 : 0) +
+         (options.memory.disk.empty() ? 0 : 1);
 }
 
 class Tuner {
@@ -90,6 +87,7 @@ class Tuner {
       rank();
       run_first();
     } catch (const StoppedError&) {
+      if (found_.ranked.empty()) throw;
       found_.stopped = true;
     }
     rank();
@@ -105,14 +103,13 @@ class Tuner {
       for (bool disk : {false, true}) {
         if (disk && !choices_.disk) continue;
         TrainOptions candidate = options;
-        if (!disk) candidate.memory.disk.clear();
-        if (!disk) candidate.memory.disk_bytes.reset();
+        if (!disk) candidate.memory = without_moves(candidate.memory);
         if (consider(candidate)) return;
       }
     }
   }
 
-  /// Returns whether it keeps every value.
+  /// Returns whether it keeps every value, in no more slices than there have to be.
   bool consider(const TrainOptions& options) {
     Candidate candidate{options};
     try {
@@ -127,12 +124,14 @@ class Tuner {
     } catch (const InfeasibleError&) {
       candidate.why_not = "more than this machine has, or than any plan could keep";
     } catch (const InputError&) {  // as one image is too few for batch normalization
-      refusal_ = std::current_exception();
+      if (!refusal_) refusal_ = std::current_exception();  // that of the largest parts
       return false;
     }
     report(candidate);
     found_.ranked.push_back(candidate);
-    return candidate.fits() && candidate.overhead <= kKeepsEverything - 1;
+    const std::int64_t fewest = std::max<std::int64_t>(1, options.recipe.slices);  // 0: chosen
+    return candidate.fits() && candidate.overhead <= kKeepsEverything - 1 &&
+           candidate.options.recipe.slices == fewest;
   }
 
   void report(const Candidate& candidate) const {

@@ -56,8 +56,9 @@ struct TuningChoices {
 
 /// Plans `options` by every combination of the choices within their budget, which is in bytes, and
 /// runs the first few for three steps; those are then ranked by what they took. Of a precision in
-/// which one keeps every value, no other is planned, as none is faster or changes less. Throws
-/// InputError where the model has none of the combinations.
+/// which one keeps every value, in no more slices than there have to be, no other is planned, as
+/// none is faster or changes less. Throws InputError where the model has none of the combinations,
+/// StoppedError where it is stopped before the first is planned.
 Tuning tuned(const TrainOptions& options, const TuningChoices& choices,
              const Control::Listener& listener);
 

@@ -75,6 +75,19 @@ def test_the_goal_fits_changes_least(lowtide, budget):
         assert (one["results"] == "the same bits") == (changes(one) == 0)
 
 
+def test_slices_are_a_change(lowtide):
+    """Two micro-batches keep every value here, but in two slices: more micro-batches need none."""
+    found = lowtide("tune", "--model", "gpt", "--batch", "4", "--layers", "1", "--width", "32",
+                    "--heads", "2", "--sequence", "32", "--vocabulary", "2000", "--threads", "1",
+                    "--precisions", "f32", "--goal", "fits", "--slices", "auto", "--no-run",
+                    "--time-limit", "1", "--budget", "2200KiB", "--json").json["ranked"]
+    changed = {one["combination"]: len(one["combination"].split(", ")) - 1 for one in found}
+    assert changed == {"f32, 4 slices": 1, "f32, 4 micro-batches": 1,
+                       "f32, 2 micro-batches, 2 slices": 2}
+    order = [(changed[one["combination"]], one["predicted_step_seconds"]) for one in found]
+    assert order == sorted(order)
+
+
 def test_longer_steps_than_asked_for_come_behind(lowtide, budget, found):
     seconds = [one["predicted_step_seconds"] for one in found["ranked"] if one["fits"]]
     limit = sum(seconds) / len(seconds)
@@ -87,6 +100,22 @@ def test_longer_steps_than_asked_for_come_behind(lowtide, budget, found):
 def test_a_number_of_micro_batches_that_is_given_stays(lowtide, budget):
     done = lowtide(*TUNE, "--micro-batches", "4", "--budget", budget, "--no-run", "--json")
     assert [one["combination"] for one in done.json["ranked"]] == ["f32, 4 micro-batches"]
+
+
+def test_more_micro_batches_than_are_tried_may_be_given(lowtide):
+    done = lowtide(*TUNE, "--micro-batches", "32", "--budget", "1GiB", "--no-run", "--json")
+    assert [one["combination"] for one in done.json["ranked"]] == ["f32, 32 micro-batches"]
+
+
+def test_more_slices_than_rows_are_refused(lowtide):
+    lowtide("tune", *MLP, "--slices", "513", "--budget", "1GiB").fails(
+        2, "a batch of 512 has 1 to 512 slices")
+
+
+def test_before_the_first_is_planned_ctrl_c_ends_without_a_ranking(lowtide, tmp_path):
+    done = lowtide.interrupted(*TUNE, "--budget", "1GiB", "--profile", tmp_path / "new",
+                               when="profiling op")
+    done.fails(4, "stopped")
 
 
 def test_a_precision_that_is_named_twice_is_planned_once(lowtide, budget):

@@ -14,7 +14,6 @@
 #include "cli/training/run_options.h"
 #include "cost/roofline.h"
 #include "largest/largest_size.h"
-#include "models/micro_batches.h"
 #include "train/sized_steps.h"
 
 namespace lowtide::cli {
@@ -79,6 +78,14 @@ std::int64_t first_possible(const largest::Sizes& sizes, const train::Recipe& re
   }
 }
 
+/// Throws InputError where that is more than `most`.
+std::int64_t product(std::int64_t a, std::int64_t b, std::int64_t most) {
+  if (a <= most / b) return a * b;
+  throw InputError(fmt::format("no batch up to --limit, which is {}, is a multiple of --multiple "
+                               "and of --micro-batches times --slices: choose fewer of them.",
+                               most));
+}
+
 /// A batch must have its micro-batches and slices.
 largest::Sizes sizes_of(const LargestArguments& arguments, const train::Recipe& recipe,
                         const Dimension& dimension) {
@@ -87,10 +94,10 @@ largest::Sizes sizes_of(const LargestArguments& arguments, const train::Recipe& 
     throw InputError(fmt::format("--start must be at most --limit, which is {}, not {}.",
                                  sizes.last, arguments.start));
   }
-  models::require_number("--micro-batches", recipe.micro_batches);
-  models::require_number("--slices", recipe.slices);
   if (dimension.field == &models::ModelOptions::batch) {
-    sizes.multiple = std::lcm(sizes.multiple, recipe.micro_batches * recipe.slices);
+    const std::int64_t parts = product(recipe.micro_batches, recipe.slices, sizes.last);
+    const std::int64_t common = std::gcd(sizes.multiple, parts);
+    sizes.multiple = product(sizes.multiple / common, parts, sizes.last);
   }
   sizes.first = arguments.start > 0 ? arguments.start : first_possible(sizes, recipe, dimension);
   return sizes;
@@ -161,9 +168,6 @@ void add_size_options(CLI::App& app, LargestArguments& arguments) {
 Action define_largest(CLI::App& app, const Dimension& dimension, const std::string& example) {
   auto arguments = std::make_shared<LargestArguments>();
   add_recipe_options(app, arguments->recipe);
-  app.get_option("--micro-batches")
-      ->description("Passes, each over that part of the batch, that end in one update [1]")
-      ->type_name("N");
   add_data_options(app, arguments->edits);
   add_size_options(app, *arguments);
   app.add_option("--budget", arguments->budget, "Bytes (512MB, 1.5GiB)")

@@ -171,7 +171,7 @@ int train_model(const TrainArguments& arguments) {
 
 Action define_train(CLI::App& app) {
   auto arguments = std::make_shared<TrainArguments>();
-  add_recipe_options(app, arguments->recipe);
+  add_recipe_options(app, arguments->recipe, PartsOption::may_be_automatic);
   add_run_options(app, arguments->edits);
   add_memory_options(app, arguments->edits);
   add_host_options(app, arguments->host);

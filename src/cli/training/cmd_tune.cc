@@ -87,7 +87,7 @@ int tune_model(const TuneArguments& arguments) {
 
 Action define_tune(CLI::App& app) {
   auto arguments = std::make_shared<TuneArguments>();
-  add_recipe_options(app, arguments->recipe);
+  add_recipe_options(app, arguments->recipe, PartsOption::may_be_automatic);
   add_data_options(app, arguments->edits);
   app.add_option("--budget", arguments->budget,
                  "Bytes (512MB, 1.5GiB) [nine tenths of what this machine has free]")
