@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <numeric>
@@ -78,12 +79,12 @@ std::int64_t first_possible(const largest::Sizes& sizes, const train::Recipe& re
   }
 }
 
-/// Throws InputError where that is more than `most`.
-std::int64_t product(std::int64_t a, std::int64_t b, std::int64_t most) {
-  if (a <= most / b) return a * b;
-  throw InputError(fmt::format("no batch up to --limit, which is {}, is a multiple of --multiple "
-                               "and of --micro-batches times --slices: choose fewer of them.",
-                               most));
+/// Throws InputError where no number is that large.
+std::int64_t product(std::int64_t a, std::int64_t b) {
+  if (a <= std::numeric_limits<std::int64_t>::max() / b) return a * b;
+  throw InputError(
+      "no batch is a multiple of --multiple and of --micro-batches times --slices: choose fewer of "
+      "them.");
 }
 
 /// A batch must have its micro-batches and slices.
@@ -95,9 +96,9 @@ largest::Sizes sizes_of(const LargestArguments& arguments, const train::Recipe& 
                                  sizes.last, arguments.start));
   }
   if (dimension.field == &models::ModelOptions::batch) {
-    const std::int64_t parts = product(recipe.micro_batches, recipe.slices, sizes.last);
+    const std::int64_t parts = product(recipe.micro_batches, recipe.slices);
     const std::int64_t common = std::gcd(sizes.multiple, parts);
-    sizes.multiple = product(sizes.multiple / common, parts, sizes.last);
+    sizes.multiple = product(sizes.multiple / common, parts);
   }
   sizes.first = arguments.start > 0 ? arguments.start : first_possible(sizes, recipe, dimension);
   return sizes;
