@@ -96,20 +96,23 @@ Descent descend(const remat::StageGraph& graph, Bytes limit, const Control& cont
   const auto take = [&](Descent other) {
     if (other.peak < lowest.peak) lowest = std::move(other);
   };
-  const auto try_from = [&](std::vector<std::vector<remat::Event>> plans, double share) {
-    take(descend_from(graph, smallest(graph, std::move(plans), control), limit,
-                      share_of_time(control, share)));
+  const auto try_from = [&](const std::vector<remat::Event>& events, double share) {
+    take(descend_from(graph, events, limit, share_of_time(control, share)));
   };
   const auto relieve = [&](double first_step) {
     const Control part = share_of_time(control, 0.7);
     take(relieved(graph, start, limit, first_step, part, Relief::kHasty));
   };
   relieve(kLargeStep);
-  if (lowest.peak > limit) try_from(smaller_evictions(graph, share_of_time(control, 0.2)), 0.4);
-  if (lowest.peak > limit) relieve(kSmallStep);
-  if (lowest.peak > limit) try_from(segmentations(graph), 0.4);
   if (lowest.peak > limit) {
-    try_from(thinned(graph, segmentations(graph), share_of_time(control, 0.5)), 0.6);
+    auto plans = smaller_evictions(graph, share_of_time(control, 0.2));
+    try_from(smallest(graph, std::move(plans), control), 0.4);
+  }
+  if (lowest.peak > limit) relieve(kSmallStep);
+  if (lowest.peak > limit) try_from(start.events, 0.4);
+  if (lowest.peak > limit) {
+    auto plans = thinned(graph, segmentations(graph), share_of_time(control, 0.5));
+    try_from(smallest(graph, std::move(plans), control), 0.6);
   }
   return relieved(graph, std::move(lowest), limit, kSmallStep, control, Relief::kThorough);
 }
