@@ -31,4 +31,11 @@ Decision nothing_fits(Bytes smallest_peak, std::vector<OpId> executions, std::st
   return result;
 }
 
+Decision with_bound_of(const Decision& other, Decision decision) {
+  decision.lower_bound = other.lower_bound;
+  decision.bound_model = other.bound_model;
+  decision.certificate = other.certificate;
+  return decision;
+}
+
 }  // namespace lowtide::strategy

@@ -19,4 +19,7 @@ std::optional<Decision> keep_all_if_it_fits(const remat::StageGraph& graph, Byte
 Decision nothing_fits(Bytes smallest_peak, std::vector<OpId> executions, std::string_view who,
                       const Control& control);
 
+/// The decision with the bound and the certificate of another one for the same budget.
+Decision with_bound_of(const Decision& other, Decision decision);
+
 }  // namespace lowtide::strategy

@@ -54,8 +54,8 @@ Descent descent_of(const remat::StageGraph& graph, const std::vector<remat::Even
   return descent_of(plan);
 }
 
-Descent descend_from(const remat::StageGraph& graph, const std::vector<remat::Event>& start,
-                     Bytes limit, const Control& control) {
+Descent searched_from(const remat::StageGraph& graph, const std::vector<remat::Event>& start,
+                      Bytes limit, const Control& control) {
   constexpr double kDear = 1e4;  // a step down is small, and worth many reruns
   constexpr std::int64_t kPatience = 100'000;
   Annealer annealer(graph, limit, kDear * typical_price(graph), 1);
@@ -97,24 +97,34 @@ Descent descend(const remat::StageGraph& graph, Bytes limit, const Control& cont
     if (other.peak < lowest.peak) lowest = std::move(other);
   };
   const auto try_from = [&](const std::vector<remat::Event>& events, double share) {
-    take(descend_from(graph, events, limit, share_of_time(control, share)));
+    take(searched_from(graph, events, limit, share_of_time(control, share)));
   };
-  const auto relieve = [&](double first_step) {
-    const Control part = share_of_time(control, 0.7);
+  const auto relieve = [&](double first_step, double share) {
+    const Control part = share_of_time(control, share);
     take(relieved(graph, start, limit, first_step, part, Relief::kHasty));
   };
-  relieve(kLargeStep);
+  relieve(kLargeStep, 0.6);
+  if (lowest.peak > limit) try_from(lowest.events, 0.2);
   if (lowest.peak > limit) {
     auto plans = smaller_evictions(graph, share_of_time(control, 0.2));
     try_from(smallest(graph, std::move(plans), control), 0.4);
   }
-  if (lowest.peak > limit) relieve(kSmallStep);
+  if (lowest.peak > limit) relieve(kSmallStep, 0.7);
   if (lowest.peak > limit) try_from(start.events, 0.4);
   if (lowest.peak > limit) {
     auto plans = thinned(graph, segmentations(graph), share_of_time(control, 0.5));
     try_from(smallest(graph, std::move(plans), control), 0.6);
   }
   return relieved(graph, std::move(lowest), limit, kSmallStep, control, Relief::kThorough);
+}
+
+Descent descend_from(const remat::StageGraph& graph, const std::vector<remat::Event>& start,
+                     Bytes limit, const Control& control) {
+  Descent lowest = relieved(graph, descent_of(graph, start), limit, kSmallStep,
+                            share_of_time(control, 0.5), Relief::kHasty);
+  if (lowest.peak <= limit) return lowest;
+  Descent searched = searched_from(graph, lowest.events, limit, control);
+  return searched.peak < lowest.peak ? searched : lowest;
 }
 
 }  // namespace lowtide::strategy::search

@@ -206,7 +206,8 @@ class Search {
   }
 
   Decision descend_only() {
-    const Descent found = descend(graph_, request_.budget_bytes, request_.control);
+    const Control part = lowtide::share_of_time(request_.control, effort_.descent_share);
+    const Descent found = descend(graph_, request_.budget_bytes, part);
     if (found.peak > request_.budget_bytes) {
       return with_bound(nothing_fits(found.peak, remat::executions_of(graph_, found.events),
                                      "the search", request_.control));

@@ -16,6 +16,7 @@ struct SearchEffort {
   bool finds_starts = true;  ///< else annealing begins with no reruns
   std::int64_t states = 0;   ///< of the proof (proof.h), of small graphs only; 0: none
   double time_share = 1;     ///< of the time limit; without a plan by then, the rest as well
+  double descent_share = 1;  ///< of the time left when the descent to the fewest bytes begins
   bool adapt_only = false;   ///< gives up when adapting the earlier answer fails
 };
 

@@ -14,4 +14,9 @@ Decision ordered_search(const PlanRequest& request, std::span<const OpId> order,
 /// best answer, which costs no more than `decision`, with its lower bound.
 Decision resequenced(const PlanRequest& request, Decision decision, const SearchEffort& effort);
 
+/// For an answer whose smallest plan exceeds the budget: moves the executions of that plan to
+/// positions where they need less memory, and descends in the new order of first runs; again and
+/// again, as long as the peak falls. The answer has a plan once the peak is within the budget.
+Decision descended_in_other_orders(const PlanRequest& request, Decision decision);
+
 }  // namespace lowtide::strategy::search

@@ -26,6 +26,9 @@ constexpr double kOrderMoves = 1000;
 /// Share of the time limit for the first order; the rest is for another order.
 constexpr double kFirstShare = 0.75;
 
+/// Share of the time left for the first descent to the fewest bytes; the rest is for other orders.
+constexpr double kDescentShare = 0.6;
+
 /// Share of the remaining time limit for another order; the rest is for a bound on it.
 constexpr double kReorderShare = 0.8;
 
@@ -91,9 +94,10 @@ Decision better_of(const Graph& graph, Decision a, Decision b) {
 /// Searches in the graph's order, for which the bound holds; and in an order that needs less memory
 /// when everything is kept, which is usually but not always better.
 Decision first_answer(const PlanRequest& request, const remat::StageGraph& stages,
-                      double time_share) {
+                      double time_share, double descent_share) {
   search::SearchEffort effort = effort_of(request);
   effort.time_share = time_share;
+  effort.descent_share = descent_share;
   const auto order = order_for(request, stages);
   if (!order) return search::local_search(request, effort);
   if (!request.start.empty()) return search::ordered_search(request, *order, effort);
@@ -106,12 +110,8 @@ Decision first_answer(const PlanRequest& request, const remat::StageGraph& stage
   const std::vector<double> prices =
       given.certificate ? bounds::op_prices(*given.certificate) : std::vector<double>();
   in_order.prices = prices;
-  Decision decision =
-      better_of(request.graph, search::ordered_search(in_order, *order, effort), given);
-  decision.lower_bound = given.lower_bound;
-  decision.bound_model = given.bound_model;
-  decision.certificate = given.certificate;
-  return decision;
+  return with_bound_of(
+      given, better_of(request.graph, search::ordered_search(in_order, *order, effort), given));
 }
 
 /// A plan in another order may cost less than any in the graph's order; then it gets the bound for
@@ -166,8 +166,11 @@ Decision decide_by_search(const PlanRequest& request) {
                         !is_off(request.options, "reorder") &&
                         search::has_seconds(request, stages, kSecondsForOrder);
   const double work = effort_of(request).bound_work;
-  if (!improves) return with_valid_bound(request, stages, first_answer(request, stages, 1), work);
-  Decision decision = first_answer(request, stages, kFirstShare);
+  if (!improves)
+    return with_valid_bound(request, stages, first_answer(request, stages, 1, 1), work);
+  Decision decision = first_answer(request, stages, kFirstShare, kDescentShare);
+  const bool goes_on = decision.executions.empty() && !decision.smallest_executions.empty();
+  if (goes_on) decision = search::descended_in_other_orders(request, std::move(decision));
   if (decision.outcome == Outcome::feasible) {
     Control part = share_of_time(request.control, kReorderShare);
     decision = search::resequenced({request.graph, request.budget_bytes, request.options, part},
