@@ -107,7 +107,9 @@ TEST(InSlices, ASumIsAddedUpInPlace) {
   EXPECT_THAT(made_by(graph, "aten::mm"), ElementsAre(Shape{3, 2}));
   EXPECT_THAT(made_by(graph, "aten::addmm"), ElementsAre(Shape{3, 2}, Shape{3, 2}));
   for (const Op& op : graph.ops()) {
-    if (op.type == "aten::addmm") EXPECT_THAT(op.inplace, ElementsAre(InPlace{0, 0}));
+    if (op.type == "aten::addmm") {
+      EXPECT_THAT(op.inplace, ElementsAre(InPlace{0, 0}));
+    }
   }
 }
 

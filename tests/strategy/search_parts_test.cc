@@ -7,14 +7,18 @@
 #include <limits>
 #include <random>
 #include <set>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "plan/in_place.h"
+#include "plan/lower.h"
 #include "strategy/answer.h"
 #include "strategy/search/descent.h"
 #include "strategy/search/evictions.h"
 #include "strategy/search/mixture.h"
+#include "strategy/search/ordered_search.h"
 #include "strategy/search/priced_descent.h"
 #include "strategy/search/relief.h"
 #include "strategy/search/start_events.h"
@@ -305,6 +309,38 @@ TEST(Answer, KeepsAllOnlyWhenThatFits) {
   EXPECT_EQ(kept->outcome, Outcome::optimal);
   EXPECT_EQ(kept->executions, remat::stage_order(graph));
   EXPECT_EQ(kept->lower_bound, graph.required_cost());
+}
+
+/// In other orders, from keep-all, with no limit of time.
+Decision descended(const Graph& graph, Bytes budget) {
+  Control control;
+  std::vector<OpId> each = remat::stage_order(remat::StageGraph(graph));
+  const Bytes peak = lower(graph, each).peak_bytes;
+  return search::descended_in_other_orders({graph, budget, {}, control},
+                                           nothing_fits(peak, std::move(each), "it", control));
+}
+
+Bytes in_place_peak(const Graph& graph, std::span<const OpId> executions) {
+  return with_in_place(graph, lower(graph, executions)).peak_bytes;
+}
+
+// The answer names what its plan takes, and a request for that many bytes finds a plan.
+TEST(DescentInOtherOrders, NamesABudgetThatIsReachedAgain) {
+  int smaller = 0;
+  for (std::uint64_t seed = 0; seed < 5; ++seed) {
+    SCOPED_TRACE(seed);
+    const Graph graph = random_graph(seed, {.ops = 25});
+    const Decision least = descended(graph, 0);
+    const remat::StageGraph stages(graph);
+    ASSERT_EQ(least.outcome, Outcome::infeasible);
+    const Bytes named = *least.smallest_peak;
+    EXPECT_LE(in_place_peak(graph, least.smallest_executions), named);
+    smaller += named < search::descend(stages, 0, Control()).peak;
+    const Decision again = descended(graph, named);
+    ASSERT_EQ(again.outcome, Outcome::feasible);
+    EXPECT_LE(in_place_peak(graph, again.executions), named);
+  }
+  EXPECT_GT(smaller, 0) << "no other order needs less than the graph's";
 }
 
 }  // namespace
