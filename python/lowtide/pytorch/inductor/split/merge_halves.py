@@ -15,6 +15,7 @@ from torch import fx
 
 from .... import InputError
 from ...joint_graph.primals import placeholders
+from ...joint_graph.views import is_view
 from ..predict.accumulated import with_accumulation
 
 
@@ -24,11 +25,13 @@ class MergedHalves:
 
     ``joint`` returns ``num_fwd_outputs`` values of the forward, the new values of ``updated`` last
     among them, and then the gradients. ``updated`` are targets of placeholders, in that order.
+    ``again``: names of nodes of the backward that compute what one of the forward does.
     """
 
     joint: fx.GraphModule
     num_fwd_outputs: int
     updated: tuple[str, ...]
+    again: frozenset[str] = frozenset()
 
 
 def merge_halves(
@@ -60,7 +63,8 @@ def merge_halves(
     _return(graph, halves, num_fwd_outputs, effects, copies)
     return MergedHalves(with_accumulation(fx.GraphModule(joint, graph)),
                         num_fwd_outputs + len(effects),
-                        tuple(effect.args[0].target for effect in effects))
+                        tuple(effect.args[0].target for effect in effects),
+                        frozenset(copies[node].name for node in run_in_both(halves)))
 
 
 def with_updates(forward: fx.GraphModule, planned: MergedHalves) -> fx.GraphModule:
@@ -88,6 +92,15 @@ def _inputs_of_backward(backward):
         raise InputError("nothing is differentiated, so that there is nothing to plan; compile a "
                          "module that has parameters with requires_grad")
     return tangents, [node for node in inputs if node not in set(tangents)]
+
+
+def run_in_both(halves: tuple[fx.GraphModule, fx.GraphModule]) -> list[fx.Node]:
+    """Nodes of the backward of one of PyTorch's splits that the forward has too, views and
+    constants left out: the names are those of the joint graph."""
+    forward, backward = ([node for node in half.graph.nodes if node.op == "call_function"]
+                         for half in halves)
+    names = {node.name for node in forward}
+    return [node for node in backward if node.name in names and not is_view(node)]
 
 
 def updates(forward: fx.GraphModule) -> list[fx.Node]:
