@@ -2,6 +2,7 @@
 
 import importlib.util
 import re
+import xml.etree.ElementTree
 
 import lowtide
 import pytest
@@ -92,6 +93,9 @@ def test_without_a_limit_it_shows_the_split_of_pytorch(own):
     assert figures["measured peak"] == lowtide.format_bytes(memory.measured_peak)
     assert figures["split"] == "PyTorch's own split"
     graph, = page["graphs"]
+    table = xml.etree.ElementTree.fromstring(memory._repr_html_())
+    shown = {row.find("th").text: row.find("td").text for row in table}
+    assert shown.items() >= {(name, figures[name]) for name in ("planned peak", "measured peak")}
     assert graph["lead"].startswith("PyTorch's own split ")
     assert graph["frontier"]["plan"]["overhead"] == 0
     assert graph["memory"]["levels"] == {"planned peak": memory.planned_peak,
@@ -278,7 +282,9 @@ def test_a_budget_that_changes_is_measured_anew(without):
     training.step()
     training.step(1 << 20)
     before = training.model.memory.measured_peak
-    training.model.budget = "1GiB"
+    with lowtide.live(training.model) as live:
+        training.model.budget = "1GiB"
+        assert state_of(live)["memory"]["peak_bytes"]["values"] == [before]
+    assert training.model.memory.budget == training.model.budget == 1 << 30
     training.step()
-    memory = training.model.memory
-    assert memory.budget == 1 << 30 and memory.measured_peak < before
+    assert training.model.memory.measured_peak < before

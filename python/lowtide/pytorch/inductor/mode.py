@@ -121,14 +121,13 @@ class InductorMode:
 
     def set_budget(self, budget: Budget) -> None:
         """The next call is fitted anew."""
+        self._end_pass()
         self._settings = dataclasses.replace(self._settings, budget=budget)
         for call in self._fits.values():
             forget(call.fitted.model)
         self._fits.clear()
         self._measured.clear()
-        self._meter.forget()
         self._last = None
-        self._is_open = False
 
     # ---- Figures
 
@@ -162,7 +161,7 @@ class InductorMode:
         last = self.last
         if last is None:
             fixed = self._existing_bytes((), {})
-            return Memory(None, fixed, fixed)
+            return Memory(self.budget_bytes, fixed, fixed)
         choice = last.fitted.choice
         return Memory(choice.budget_bytes, last.existing_bytes, choice.expected_bytes,
                       self._measured_bytes(last))
@@ -190,7 +189,7 @@ class InductorMode:
         lines = [str(self.memory()),
                  f"Compiled by Inductor {rounds}: {fitted.choice.name}, estimated time "
                  f"{fitted.choice.overhead:+.1%}."]
-        again = Counter(str(node.target) for node in computed_again(fitted.choice.halves[1]))
+        again = Counter(str(node.target) for node in computed_again(fitted.choice.halves))
         if not again:
             return "\n".join([*lines, "Nothing runs again."])
         rows = [f"  {target}: {count}" for target, count in again.most_common(most)]

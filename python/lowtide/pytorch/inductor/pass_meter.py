@@ -71,10 +71,6 @@ class PassMeter:
             return None
         return self._highest - self._before
 
-    def forget(self) -> None:
-        """The pass that is under way is not measured."""
-        self._counter = None
-
     @contextlib.contextmanager
     def apart(self) -> Iterator[None]:
         """What is run within is no part of the pass."""

@@ -25,8 +25,9 @@ def inductor_step(mode: InductorMode, step: Callable[[], object] | None = None) 
     measured = None if step is None else _measured(mode, step)
     call = mode.last
     if call is None:
-        raise InputError("nothing is compiled: no step was run. Give wrap the example_inputs, or "
-                         "run a step before")
+        raise InputError("nothing is compiled: no step was run since the model was wrapped, or "
+                         "since its budget changed. Give wrap the example_inputs, or run a step "
+                         "before")
     planned = inductor.planned_step(call.fitted, mode.name)
     memory, choice = mode.memory(), call.fitted.choice
     figures = [*memory_figures(memory), ("split", choice.name),
@@ -47,15 +48,18 @@ def _others(mode: InductorMode) -> str:
 
 def _compiled(planned: PlannedStep, call: FittedCall) -> CompiledPlan:
     choice, plan = call.fitted.choice, planned.plan
+    beside = max(0, call.existing_bytes - planned.graph.resident_bytes)
     notes = (f"Ops are kernels as they were predicted before Inductor ordered and fused them, and "
              f"times are {_core.cost_origin(planned.graph)}; as Inductor lowered the step, it is "
-             f"expected to take {format_bytes(choice.expected_bytes)} in all. Keep-all is "
-             f"PyTorch's own split, which Inductor runs without a limit.")
+             f"expected to take {format_bytes(choice.expected_bytes)} in all. Bytes of the graph "
+             f"leave out {format_bytes(beside)} that lie beside it, as the optimizer's state does. "
+             f"Keep-all is PyTorch's own split, which Inductor runs without a limit.")
     base = choice.name
     if planned.is_ours:
         base = "PyTorch's own split" if planned.whole is None else "a smaller split of PyTorch's"
         split = f"Lowtide's plan by {plan.strategy}, which begins with {base},"
-        notes += " The budget of the plan is what was left for it by measurement."
+        notes += (" The plan's budget is what was left for this graph by what was predicted, "
+                  "lowered and measured.")
     else:
         split = choice.name
     return CompiledPlan(split, _ADDRESSES, planned.again,

@@ -15,8 +15,8 @@ from torch import fx
 
 from .... import InputError
 from ...joint_graph.primals import placeholders
-from ...joint_graph.views import is_view
 from ..predict.accumulated import with_accumulation
+from ..predict.nodes import computed_again
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ def merge_halves(
     return MergedHalves(with_accumulation(fx.GraphModule(joint, graph)),
                         num_fwd_outputs + len(effects),
                         tuple(effect.args[0].target for effect in effects),
-                        frozenset(copies[node].name for node in run_in_both(halves)))
+                        frozenset(copies[node].name for node in computed_again(halves)))
 
 
 def with_updates(forward: fx.GraphModule, planned: MergedHalves) -> fx.GraphModule:
@@ -92,15 +92,6 @@ def _inputs_of_backward(backward):
         raise InputError("nothing is differentiated, so that there is nothing to plan; compile a "
                          "module that has parameters with requires_grad")
     return tangents, [node for node in inputs if node not in set(tangents)]
-
-
-def run_in_both(halves: tuple[fx.GraphModule, fx.GraphModule]) -> list[fx.Node]:
-    """Nodes of the backward of one of PyTorch's splits that the forward has too, views and
-    constants left out: the names are those of the joint graph."""
-    forward, backward = ([node for node in half.graph.nodes if node.op == "call_function"]
-                         for half in halves)
-    names = {node.name for node in forward}
-    return [node for node in backward if node.name in names and not is_view(node)]
 
 
 def updates(forward: fx.GraphModule) -> list[fx.Node]:
