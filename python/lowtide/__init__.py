@@ -193,9 +193,10 @@ def report(
     """Writes one page of HTML that shows a plan: memory over time, addresses, the schedule, and
     what is kept, run again and moved, and why. It needs no network. Returns where it was written.
 
-    ``subject``: a graph, with its ``plan``; or a module that ``wrap`` returned. ``run``: for a
-    graph, the trace that ``lowtide train --trace`` wrote of a step by this plan. ``step``: for a
-    module, a function that runs one step of training; it is called once, and memory is measured.
+    ``subject``: a graph, with its ``plan``; or a module that ``wrap`` returned, of which with
+    ``mode="inductor"`` the kind of call is shown that ran last. ``run``: for a graph, the trace
+    that ``lowtide train --trace`` wrote of a step by this plan. ``step``: for a module, a function
+    that runs one step of training; it is called once, and memory is measured.
     ``example_inputs``: for a module, as of ``wrap``; then its memory in bf16 and with half of the
     rows is estimated. ``time_limit``: seconds for plans within other budgets; 0: none are made.
 

@@ -226,7 +226,7 @@ class Clock:
 
 def fitted_for(seconds, measured_bytes):
     choice = Candidate("a split", (), measured_bytes, 0.0, budget_bytes=100)
-    return fit.Fitted((seconds, measured_bytes), measured_bytes, choice, 1)
+    return fit.Fitted((seconds, measured_bytes), measured_bytes, choice, 1, joint=None)
 
 
 @pytest.mark.parametrize("seconds, theirs, wins", [(1.0, 90, True), (3.0, 90, False),

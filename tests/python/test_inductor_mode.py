@@ -10,6 +10,7 @@ import torch
 from lowtide import _runtime
 from lowtide.pytorch.dynamo.trace import forget, traced
 from lowtide.pytorch.inductor.measure import peak_of_step
+from report_cases import document_of
 from torch import nn
 from torch._dynamo.utils import counters
 from torch._inductor import config as inductor_config
@@ -97,7 +98,21 @@ def test_a_page_shows_what_is_known_of_it_while_it_trains(unlimited):
     outcome(module, wrapped, batch())  # the page is gone, and the training goes on
 
 
-def test_a_budget_is_held_and_the_gradients_stay(unlimited):
+def report_of(wrapped, folder):
+    pytest.importorskip("plotly")
+    return document_of(lowtide.report(wrapped, folder / "page.html", time_limit=0))
+
+
+def test_a_report_shows_the_step(unlimited, tmp_path):
+    _, _, wrapped = unlimited
+    page = report_of(wrapped, tmp_path)
+    assert dict(page["figures"])["split"] == "PyTorch's own split"
+    graph, = page["graphs"]
+    layers = {row["layer"].split(".")[0] for row in graph["decisions"]["rows"]}
+    assert layers == {"layers"} and not graph["arena"] and graph["addresses"]
+
+
+def test_a_budget_is_held_and_the_gradients_stay(unlimited, tmp_path):
     module, plain, without = unlimited
     budget = without.memory.existing + without.memory.measured_above * 85 // 100
     inputs, numbers = batch(), torch.get_rng_state()
@@ -114,6 +129,9 @@ def test_a_budget_is_held_and_the_gradients_stay(unlimited):
         torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-6)
     text = lowtide.explain(wrapped)
     assert str(wrapped.memory) in text and "Runs again" in text and "aten." in text
+    page = report_of(wrapped, tmp_path)
+    assert str(wrapped.memory) in page["lead"]
+    assert "run again" in {row["what"] for row in page["graphs"][0]["decisions"]["rows"]}
 
 
 def test_another_shape_is_fitted_anew(unlimited):

@@ -3,6 +3,7 @@
 import contextlib
 import functools
 import importlib.util
+import json
 import os
 import pathlib
 import re
@@ -10,7 +11,7 @@ import re
 import browser as chromium
 import lowtide
 import pytest
-from lowtide.page import Report, report_of_graph, write_page
+from lowtide.page import CompiledPlan, Report, report_of_graph, write_page
 from report_cases import HOSTILE, document_of, graph_of, hostile_graph, long_graph, moving, planned
 
 pytestmark = [
@@ -131,6 +132,30 @@ def test_another_graph_is_chosen(opened, tmp_path):
     tab.wait_for(f"document.documentElement.dataset.drawn === '{chains[1].name}'")
     peak = dict(shown[1].document["figures"])["peak of live bytes"]
     assert peak in tab.value("document.getElementById('graph-figures').textContent")
+    assert tab.errors() == []
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_addresses_of_another_compiler_are_a_sentence(opened, tmp_path, width):
+    graphs = [graph_of(name) for name in ("chain-20s0", "chain-20s3")]
+    plans = [planned(graph, "80%", seconds=0.3) for graph in graphs]
+    text = json.loads(plans[0].format())
+    bare = lowtide.Plan.parse(json.dumps(
+        {key: value for key, value in text.items() if key not in ("arena_bytes", "offsets")}))
+    compiled = CompiledPlan(f"A plan of {HOSTILE}", f"Addresses are those of {HOSTILE}.",
+                            frozenset({len(graphs[0].ops) - 1}), "why not")
+    tab = opened(write_page(
+        Report("compiled", [("budget", "none")], "", [
+            report_of_graph(graphs[0], bare, compiled=compiled),
+            report_of_graph(graphs[1], plans[1])]), tmp_path / "compiled.html"), width)
+    assert tab.value("document.getElementById('arena-caption').textContent") == compiled.addresses
+    is_drawn = "document.getElementById('arena-chart').getClientRects().length > 0"
+    assert not tab.value(is_drawn) and not tab.value("document.getElementById('arena').hidden")
+    assert HOSTILE in tab.value("document.getElementById('graph-lead').textContent")
+    tab.value("graph.selectedIndex = 1, graph.dispatchEvent(new Event('change'))")
+    tab.wait_for(f"document.documentElement.dataset.drawn === '{graphs[1].name}'")
+    assert tab.value(is_drawn)
+    assert tab.value("document.documentElement.scrollWidth") <= width
     assert tab.errors() == []
 
 

@@ -97,6 +97,15 @@ def test_layers_and_lines_are_the_users(trained, tmp_path):
     assert any("test_report_module.py" in row["line"] for row in graph["held"]["rows"])
 
 
+def test_a_line_of_lowtide_is_none_of_the_users(tmp_path):
+    """The forward of a Sequential is PyTorch's."""
+    model = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.Tanh())
+    wrapped = lowtide.wrap(model, torch.randn(64, 64), time_limit=0.3, cache=False)
+    graph, = document_of(lowtide.report(wrapped, tmp_path / "page.html", time_limit=0))["graphs"]
+    rows = [*graph["decisions"]["rows"], *graph["held"]["rows"]]
+    assert {row["layer"] for row in rows} >= {"1"} and {row["line"] for row in rows} == {""}
+
+
 def test_a_step_is_measured(trained, tmp_path):
     wrapped, _, step = trained
     before = [parameter.clone() for parameter in wrapped.parameters()]
@@ -144,7 +153,7 @@ def test_a_notebook_shows_the_memory(trained):
 @pytest.mark.parametrize("make, words", [
     (lambda: Stack(), ("is not wrapped",)),
     (lambda: lowtide.wrap(Stack(), budget="70%"), ("nothing is planned", "example_inputs")),
-    (lambda: lowtide.wrap(Stack(), mode="inductor"), ("Inductor", "lowtide.explain")),
+    (lambda: lowtide.wrap(Stack(), mode="inductor"), ("nothing is compiled", "example_inputs")),
 ])
 def test_what_cannot_be_shown_is_said(make, words, tmp_path):
     with pytest.raises(lowtide.InputError) as error:

@@ -70,7 +70,8 @@ def _fates(shown: ShownPlan) -> dict[int, _Fate]:
     found = {life.op: _Fate.KEPT for life in kept}
     found |= {maker[moved.storage]: _Fate.MOVED for moved in shown.explained.moved
               if moved.storage in maker}
-    return found | {again.op: _Fate.AGAIN for again in shown.explained.again}
+    again = [*shown.again, *(again.op for again in shown.explained.again)]
+    return found | dict.fromkeys(again, _Fate.AGAIN)
 
 
 def _texts(shown: ShownPlan) -> dict[int, list[str]]:
@@ -80,6 +81,8 @@ def _texts(shown: ShownPlan) -> dict[int, list[str]]:
         found.setdefault(life.op, []).append(f"keeps {format_bytes(life.bytes)}")
     for again in shown.explained.again:
         found.setdefault(again.op, []).append(f"runs {again.runs} times")
+    for op in shown.again:
+        found.setdefault(op, []).append("computes again what the forward pass did")
     for moved in shown.explained.moved:
         if moved.storage in maker:
             size = format_bytes(shown.tensors[moved.storage].bytes)

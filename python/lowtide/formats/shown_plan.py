@@ -10,6 +10,7 @@ from .. import Graph, Op, Plan, Tensor, _core
 from ..page.lives import Content, Life, lives, name_of, resident_bytes
 from ..page.origins import Origin, origins_of_names
 from ..page.report import require_valid
+from ..page.schedule import lanes_of
 
 #: Of a cost unit in a microsecond; a million flops are drawn as a microsecond.
 _MICROSECONDS = {"us": 1.0, "ns": 1e-3, "flops": 1e-6}
@@ -17,11 +18,13 @@ _MICROSECONDS = {"us": 1.0, "ns": 1e-3, "flops": 1e-6}
 
 @dataclasses.dataclass(frozen=True)
 class ShownPlan:
-    """A valid plan of a graph; ``origins``: by op."""
+    """A valid plan of a graph; ``origins``: by op. ``again``: ops of the backward pass that
+    compute what the forward pass did."""
 
     graph: Graph
     plan: Plan
     origins: Sequence[Origin]
+    again: frozenset[int] = frozenset()
 
     @classmethod
     def of_files(cls, graph: Graph, plan: Plan) -> ShownPlan:
@@ -39,7 +42,12 @@ class ShownPlan:
 
     @cached_property
     def lives(self) -> list[Life]:
-        return lives(self.graph, self.plan)
+        return lives(self.graph, self.plan, self.again)
+
+    @cached_property
+    def lanes(self) -> list[str]:
+        """As of ``lanes_of``."""
+        return lanes_of(self.graph, self.plan, self.again)
 
     @cached_property
     def explained(self) -> _core.Explanation:

@@ -22,7 +22,9 @@ def snapshot_pickle(shown: Sequence[ShownPlan]) -> bytes:
     for plan in shown:
         if plan.plan.arena_bytes is None:
             raise InputError(f"the plan of {plan.graph.name} has no addresses, and a snapshot is "
-                             f"made of them: give a plan that lowtide plan wrote")
+                             f"made of them: give a plan that lowtide plan wrote, or a module that "
+                             f"is wrapped with mode=\"executor\", as Inductor chooses those of "
+                             f"its code; a trace, a dot file and a CSV need none")
     document = {"segments": [_segment(device, plan) for device, plan in enumerate(shown)],
                 "device_traces": [list(_events(plan)) for plan in shown]}
     return pickle.dumps(document, protocol=_PROTOCOL)

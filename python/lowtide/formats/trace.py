@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from .. import format_bytes, replay
 from ..page.lives import Content
-from ..page.schedule import AGAIN, LANES, lanes_of
+from ..page.schedule import AGAIN, LANES
 from .shown_plan import ShownPlan
 
 
@@ -25,7 +25,7 @@ def _events(process: int, shown: ShownPlan) -> Iterator[dict]:
 
 def _names(shown: ShownPlan) -> Iterator[dict]:
     yield {"ph": "M", "name": "process_name", "args": {"name": shown.graph.name}}
-    used = set(lanes_of(shown.graph, shown.plan))
+    used = set(shown.lanes)
     for thread, lane in enumerate(LANES, 1):
         if lane in used:
             yield {"ph": "M", "name": "thread_name", "tid": thread, "args": {"name": lane}}
@@ -35,8 +35,7 @@ def _names(shown: ShownPlan) -> Iterator[dict]:
 
 def _slices(shown: ShownPlan) -> Iterator[dict]:
     threads = {lane: number for number, lane in enumerate(LANES, 1)}
-    lanes = lanes_of(shown.graph, shown.plan)
-    for action, lane, (_, begin, end) in zip(shown.plan.actions, lanes, shown.moments):
+    for action, lane, (_, begin, end) in zip(shown.plan.actions, shown.lanes, shown.moments):
         if not lane:
             continue
         verb, index = action[0], action[1]

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from .. import Graph, Op, Plan, _core, format_bytes
+from .compiled import CompiledPlan
 from .lives import Content, Life
 from .origins import Origin
 
@@ -37,10 +38,13 @@ class Decisions(NamedTuple):
 
 
 def decisions(graph: Graph, plan: Plan, explained: _core.Explanation, lives: Sequence[Life],
-              origins: Sequence[Origin]) -> Decisions:
-    """``explained``: of the plan, and ``lives`` of its values."""
-    found = _Decisions(graph, explained, origins)
+              origins: Sequence[Origin], whole_cost: float,
+              compiled: CompiledPlan | None = None) -> Decisions:
+    """``explained``: of the plan, and ``lives`` of its values; ``whole_cost``: of keep-all."""
+    found = _Decisions(graph, explained, origins, whole_cost)
     rows = [*found.again(), *found.moved(), *found.kept(plan, lives)]
+    if compiled is not None:
+        rows += found.compiled_again(compiled)
     rows.sort(key=lambda row: (-row.cost, -row.bytes))
     left_out: dict[str, tuple[int, int]] = {}
     for row in rows[_MOST_ROWS:]:
@@ -64,10 +68,11 @@ def kept_lives(ops: Sequence[Op], plan: Plan, explained: _core.Explanation,
 
 
 class _Decisions:
-    def __init__(self, graph: Graph, explained: _core.Explanation, origins: Sequence[Origin]):
+    def __init__(self, graph: Graph, explained: _core.Explanation, origins: Sequence[Origin],
+                 whole_cost: float):
         self._ops, self._tensors = graph.ops, graph.tensors
         self._explained, self._origins = explained, origins
-        self._whole = explained.keep_all_cost or 1.0
+        self._whole = whole_cost or 1.0
         self._maker = {tensor: number for number, op in enumerate(self._ops)
                        for tensor in op.outputs}
 
@@ -78,6 +83,13 @@ class _Decisions:
             yield Decision("run again", op.name, op.type, origin.layer, origin.line, made,
                            again.runs - 1, again.cost / self._whole,
                            self._why_again(again.absence, made))
+
+    def compiled_again(self, compiled: CompiledPlan) -> Iterator[Decision]:
+        for number in sorted(compiled.again):
+            op, origin = self._ops[number], self._origins[number]
+            made = sum(self._tensors[tensor].bytes for tensor in op.outputs)
+            yield Decision("run again", op.name, op.type, origin.layer, origin.line, made, 1,
+                           op.cost / self._whole, compiled.why_again)
 
     def _why_again(self, absence: _core.Absence | None, made: int) -> str:
         if absence is None:

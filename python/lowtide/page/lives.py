@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from typing import NamedTuple
 
 from .. import Graph, Op, Plan, Tensor, _core
@@ -47,10 +47,10 @@ class Life(NamedTuple):
     offset: int | None
 
 
-def lives(graph: Graph, plan: Plan) -> list[Life]:
+def lives(graph: Graph, plan: Plan, again: Set[int] = frozenset()) -> list[Life]:
     """Those of values and workspaces with bytes, in the order in which they end. Residents that
-    stay are not among them. ``plan`` is valid."""
-    return list(_Walk(graph, plan).lives())
+    stay are not among them. ``plan`` is valid. ``again``: ops that compute what others did."""
+    return list(_Walk(graph, plan, again).lives())
 
 
 def name_of(life: Life, ops: Sequence[Op], tensors: Sequence[Tensor]) -> str:
@@ -70,7 +70,7 @@ def resident_bytes(explained: _core.Explanation) -> dict[Content, int]:
 class _Walk:
     """Goes through the actions of a plan."""
 
-    def __init__(self, graph: Graph, plan: Plan):
+    def __init__(self, graph: Graph, plan: Plan, again: Set[int]):
         self._plan = plan
         self._tensors, self._ops = graph.tensors, graph.ops
         self._bytes = [tensor.bytes for tensor in self._tensors]
@@ -80,7 +80,7 @@ class _Walk:
                            if tensor.role == "gradient"}
         self._offsets = _offsets(plan)
         self._begun: dict[int, tuple[int, int | None, Content, int | None]] = {}
-        self._ran: set[int] = set()
+        self._ran = set(again)
 
     def lives(self) -> Iterator[Life]:
         for at, action in enumerate(self._plan.actions):

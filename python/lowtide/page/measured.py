@@ -20,6 +20,11 @@ class MeasuredMemory:
     bytes: Sequence[int]
     how: str
 
+    def above(self, before: int, remark: str = "") -> MeasuredMemory:
+        """With what was there before, and a remark about how."""
+        return MeasuredMemory(self.seconds, [before + size for size in self.bytes],
+                              self.how + remark)
+
     def shown(self) -> MeasuredMemory:
         """As many moments as a picture can show, the highest ones among them."""
         at = shown_actions(self.bytes, self.seconds)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 from collections.abc import Iterable
+from typing import NamedTuple
 
 from .. import Graph, InputError, Plan, Planned, _core, format_bytes, frontier, plan, strategies
 
@@ -32,6 +33,14 @@ class Point:
     strategy: str
 
 
+class KeptAll(NamedTuple):
+    """A graph, and what its step takes when every value is kept."""
+
+    graph: Graph
+    cost: float
+    peak_bytes: int
+
+
 @dataclasses.dataclass(frozen=True)
 class OtherPlans:
     """``curve``: by falling budget, the last one of which is the smallest that was reached;
@@ -44,32 +53,29 @@ class OtherPlans:
     advice: list[str] = dataclasses.field(default_factory=list)
 
 
-def other_plans(graph: Graph, this: Plan, explained: _core.Explanation,
-                time_limit: float) -> OtherPlans:
-    """``this``: the plan that the page is about; ``time_limit``: seconds for all; 0: none are
-    made."""
+def other_plans(whole: KeptAll, this: Point, moves: bool, time_limit: float) -> OtherPlans:
+    """``this``: the plan that the page is about, and whether it moves values; ``time_limit``:
+    seconds for all; 0: none are made."""
     if not time_limit:
         return OtherPlans()
-    budget = this.budget_bytes or explained.keep_all_peak_bytes
-    found = frontier(graph, _POINTS, time_limit=_FOR_FRONTIER * time_limit)
+    found = frontier(whole.graph, _POINTS, time_limit=_FOR_FRONTIER * time_limit)
     points, advice = [_point(point) for point in found.points], []
-    if not this.slower_bytes:  # of plans that move values, these say nothing
-        bound = least_overhead(this, explained)
-        more, larger = _more_memory(graph, budget, explained, _FOR_MORE * time_limit)
-        points += [Point(budget, explained.overhead, bound, this.model, this.strategy), larger]
+    if not moves:  # of plans that move values, these say nothing
+        more, larger = _more_memory(whole.graph, this, _FOR_MORE * time_limit)
+        points += [this, larger]
         advice.append(more)
     curve = _monotone(list(filter(None, points)))
     left = (1 - _FOR_FRONTIER - _FOR_MORE) * time_limit / len(PEERS)
-    peers = [_peer(graph, budget, name, left) for name in PEERS]
+    peers = [_peer(whole.graph, this.budget, name, left) for name in PEERS]
     return OtherPlans(curve, found.floor_bytes, list(filter(None, peers)),
-                      [*advice, *_less_memory(curve, budget)])
+                      [*advice, *_less_memory(curve, this.budget)])
 
 
-def least_overhead(of: Plan, explained: _core.Explanation) -> float | None:
+def least_overhead(of: Plan, whole: KeptAll) -> float | None:
     """No plan within its budget costs less than this above keep-all, where that is proved."""
-    if of.lower_bound is None or not explained.keep_all_cost:
+    if of.lower_bound is None or not whole.cost:
         return None
-    return max(0.0, of.lower_bound / explained.keep_all_cost - 1)
+    return max(0.0, of.lower_bound / whole.cost - 1)
 
 
 def proved_for(points: Iterable[Point]) -> str:
@@ -95,19 +101,18 @@ def _larger(one: float | None, other: float | None) -> float | None:
     return max((bound for bound in (one, other) if bound is not None), default=None)
 
 
-def _more_memory(graph: Graph, budget: int, explained: _core.Explanation,
-                 seconds: float) -> tuple[str, Point | None]:
+def _more_memory(graph: Graph, this: Point, seconds: float) -> tuple[str, Point | None]:
     """What more of it would save, and the plan that says so."""
-    if explained.overhead <= _NOTHING:
+    if this.overhead <= _NOTHING:
         return "More memory saves no time: this plan takes as long as keep-all.", None
-    extra = _core.worth_asking_for(budget)
-    planned = plan(graph, budget + extra, time_limit=seconds)
+    extra = _core.worth_asking_for(this.budget)
+    planned = plan(graph, this.budget + extra, time_limit=seconds)
     found = _point(planned) if planned.plan else None
-    if found is None or explained.overhead - found.overhead <= _NOTHING:
+    if found is None or this.overhead - found.overhead <= _NOTHING:
         return (f"With {format_bytes(extra)} more no faster plan was found in {seconds:.1f} s of "
                 f"planning."), found
     return (f"With {format_bytes(extra)} more, a step costs {found.overhead:.2%} more than "
-            f"keep-all, instead of {explained.overhead:.2%}."), found
+            f"keep-all, instead of {this.overhead:.2%}."), found
 
 
 def _less_memory(curve: list[Point], budget: int) -> list[str]:

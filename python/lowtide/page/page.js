@@ -45,6 +45,7 @@ function captions(graph) {
   const shaded = memory.bands.some((band) => band.group) ? "; activations are shaded by layer" : "";
   document.getElementById("memory-caption").textContent =
     `Planned bytes in use during a step, stacked by what they hold${shaded}.${measured}${columns}`;
+  document.getElementById("arena-caption").textContent = graph.addresses;
   if (arena) {
     const small = arena.raster ? ` The ${arena.raster.boxes} smallest are drawn as cells, without names.` : "";
     document.getElementById("arena-caption").textContent =
@@ -148,7 +149,8 @@ async function show() {
   document.getElementById("graph-lead").textContent = graph.lead;
   figures("graph-figures", DOCUMENT.figures.length ? graph.figures : []);
   captions(graph);
-  document.getElementById("arena").hidden = !graph.arena;
+  document.getElementById("arena").hidden = !graph.arena && !graph.addresses;
+  document.getElementById("arena-chart").hidden = !graph.arena;
   await draw("memory-chart", memoryChart(graph));
   if (graph.arena) await draw("arena-chart", arenaChart(graph));
   await draw("schedule-chart", scheduleChart(graph));

@@ -6,14 +6,15 @@ import dataclasses
 import os
 from collections.abc import Mapping, Sequence
 
-from .. import Graph, InputError, Plan, _core, format_bytes, replay, verify
+from .. import Graph, InputError, Plan, _core, format_bytes, keep_all, replay, verify
 from .arena import arena
+from .compiled import CompiledPlan
 from .decisions import decisions
 from .lives import Content, Life, lives, name_of, resident_bytes
 from .measured import MeasuredMemory, of_trace
 from .memory import memory_over_time, shown_actions
 from .origins import Origin, layer_groups, origins_of_names
-from .other_plans import OtherPlans, Point, least_overhead, other_plans, proved_for, titles
+from .other_plans import KeptAll, OtherPlans, Point, least_overhead, other_plans, proved_for, titles
 from .schedule import schedule
 
 _MOST_HELD = 15
@@ -76,18 +77,20 @@ def require_valid(graph: Graph, plan: Plan) -> None:
 
 
 def report_of_graph(graph: Graph, plan: Plan, origins: Sequence[Origin] | None = None,
-                    held: HeldBeside | None = None, time_limit: float = 0.0) -> GraphReport:
+                    held: HeldBeside | None = None, time_limit: float = 0.0,
+                    compiled: CompiledPlan | None = None) -> GraphReport:
     """``plan`` is valid. ``origins``: by op; by the names of ops where they are None.
-    ``time_limit``: seconds for plans within other budgets; 0: none."""
+    ``time_limit``: seconds for plans within other budgets; 0: none. ``compiled``: of a plan that is
+    not run by Lowtide."""
     held = held or HeldBeside()
     origins = origins if origins is not None else origins_of_names(graph.ops)
-    explained = _core.explanation(graph, plan)
-    others = other_plans(graph, plan, explained, time_limit)
-    known = _Known(graph, plan, origins, explained)
+    known = _Known(graph, plan, origins, compiled)
+    others = known.other_plans(time_limit)
     document = {
         "name": graph.name, "unit": known.unit, "contents": [content.value for content in Content],
         "figures": known.figures(), "lead": known.lead(),
-        "memory": known.memory(held), "arena": known.arena(), "schedule": known.schedule(),
+        "memory": known.memory(held), "arena": known.arena(),
+        "addresses": compiled.addresses if compiled else "", "schedule": known.schedule(),
         "frontier": known.frontier(others), "decisions": known.decisions(),
         "held": known.held(), "advice": others.advice,
     }
@@ -98,49 +101,61 @@ class _Known:
     """What several parts of a page are made of."""
 
     def __init__(self, graph: Graph, plan: Plan, origins: Sequence[Origin],
-                 explained: _core.Explanation):
-        self._graph, self._plan, self._explained = graph, plan, explained
+                 compiled: CompiledPlan | None):
+        self._graph, self._plan, self._compiled = graph, plan, compiled
+        self._explained = explained = _core.explanation(graph, plan)
         self._origins = origins
+        self._again = compiled.again if compiled else frozenset()
+        self._whole = _kept_all(graph, explained, compiled)
         self._ops, self._tensors = graph.ops, graph.tensors
         self.unit, self._per_unit = _UNITS[graph.cost_unit]
-        self._lives = lives(graph, plan)
+        self._lives = lives(graph, plan, self._again)
         self._replayed = replay(graph, plan)
         self._moments = _core.timeline(graph, plan)
         self._reached = [self._time(reached) for reached, _, _ in self._moments]
         self._end = self._time(plan.cost)
         forward = [origin.layer for origin, op in zip(origins, self._ops) if op.phase == "forward"]
         self._groups = layer_groups(forward)
-        self._bound = least_overhead(plan, explained)
-        within = plan.budget_bytes or plan.arena_bytes or explained.peak_bytes
-        self._point = Point(within, explained.overhead, self._bound, plan.model, plan.strategy)
+        # Of plans of the graph that this one is compared with alone.
+        self._bound = least_overhead(plan, self._whole) if self._whole.graph is graph else None
+        within = plan.budget_bytes or explained.peak_bytes
+        overhead = plan.cost / self._whole.cost - 1 if self._whole.cost else 0.0
+        self._point = Point(within, overhead, self._bound, plan.model, plan.strategy)
 
     def _time(self, cost: float) -> float:
         return cost / self._per_unit
 
+    def other_plans(self, time_limit: float) -> OtherPlans:
+        return other_plans(self._whole, self._point, self._plan.slower_bytes > 0, time_limit)
+
     def figures(self) -> list[tuple[str, str]]:
-        plan, explained = self._plan, self._explained
+        plan = self._plan
+        arena = "none" if plan.arena_bytes is None else format_bytes(plan.arena_bytes)
         found = [("budget", "none" if plan.budget_bytes is None
                   else format_bytes(plan.budget_bytes)),
-                 ("peak of live bytes", format_bytes(explained.peak_bytes)),
-                 ("arena", "none" if plan.arena_bytes is None else format_bytes(plan.arena_bytes)),
-                 ("peak of keep-all", format_bytes(explained.keep_all_peak_bytes)),
-                 ("time above keep-all", f"{explained.overhead:.2%}")]
+                 ("peak of live bytes", format_bytes(self._explained.peak_bytes)),
+                 *([] if self._compiled else [("arena", arena)]),
+                 ("peak of keep-all", format_bytes(self._whole.peak_bytes)),
+                 ("time above keep-all", f"{self._point.overhead:.2%}")]
         if self._bound is not None:
             found.append(("no plan is below", f"{self._bound:.2%}"))
         return found
 
     def lead(self) -> str:
         explained = self._explained
-        share = explained.peak_bytes / (explained.keep_all_peak_bytes or 1)
+        share = explained.peak_bytes / (self._whole.peak_bytes or 1)
         op = explained.peak_op
         where = "" if op is None else f"; it is reached in {self._place(op)}"
-        again, moved = sum(op.cost > 0 for op in explained.again), len(explained.moved)
+        again = (sum(op.cost > 0 for op in explained.again)
+                 + sum(self._ops[op].cost > 0 for op in self._again))
+        moved = len(explained.moved)
         does = [f"runs {again} ops again" if again else "",
                 f"moves {moved} values" if moved else ""]
         what = " and ".join(filter(None, does)) or "keeps every value"
-        return (f"The plan by {self._plan.strategy} {what}. Its peak is "
-                f"{format_bytes(explained.peak_bytes)}, {share:.1%} of keep-all's{where}."
-                f"{self._proved()}")
+        plan = self._compiled.split if self._compiled else f"The plan by {self._plan.strategy}"
+        notes = f" {self._compiled.notes}" if self._compiled and self._compiled.notes else ""
+        return (f"{plan} {what}. Its peak is {format_bytes(explained.peak_bytes)}, {share:.1%} of "
+                f"keep-all's{where}.{self._proved()}{notes}")
 
     def _proved(self) -> str:
         if not self._bound:
@@ -178,7 +193,7 @@ class _Known:
     def _levels(self) -> dict[str, int]:
         plan = self._plan
         found = {"budget": plan.budget_bytes, "arena": plan.arena_bytes,
-                 "peak of keep-all": self._explained.keep_all_peak_bytes}
+                 "peak of keep-all": self._whole.peak_bytes}
         return {name: size for name, size in found.items() if size is not None}
 
     def arena(self) -> dict | None:
@@ -209,7 +224,7 @@ class _Known:
         return "" if life.op is None else self._origins[life.op].layer
 
     def schedule(self) -> dict:
-        lanes = schedule(self._graph, self._plan, self._moments)
+        lanes = schedule(self._graph, self._plan, self._moments, self._again)
         return {"end": self._end, "lanes": [
             {"lane": lane, "begin": [self._time(bar.begin) for bar in bars],
              "end": [self._time(bar.end) for bar in bars], "name": [bar.name for bar in bars],
@@ -222,12 +237,13 @@ class _Known:
             "proved_for": proved_for(others.curve),
             "peers": [dataclasses.asdict(point) for point in others.peers],
             "floor_bytes": others.floor_bytes, "titles": titles(),
-            "keep_all_peak_bytes": self._explained.keep_all_peak_bytes,
+            "keep_all_peak_bytes": self._whole.peak_bytes,
             "plan": dataclasses.asdict(self._point), "moves": self._plan.slower_bytes > 0,
         }
 
     def decisions(self) -> dict:
-        found = decisions(self._graph, self._plan, self._explained, self._lives, self._origins)
+        found = decisions(self._graph, self._plan, self._explained, self._lives, self._origins,
+                          self._whole.cost, self._compiled)
         return {"rows": [row._asdict() for row in found.rows],
                 "left_out": {what: {"rows": rows, "bytes": size}
                              for what, (rows, size) in found.left_out.items()}}
@@ -257,6 +273,14 @@ class _Known:
         origin = self._origins[op]
         return {"name": name, "bytes": size, "layer": origin.layer, "line": origin.line,
                 "made_by": f"{self._ops[op].name} ({self._ops[op].phase})"}
+
+
+def _kept_all(graph: Graph, explained: _core.Explanation,
+              compiled: CompiledPlan | None) -> KeptAll:
+    if compiled is None or compiled.whole is None:
+        return KeptAll(graph, explained.keep_all_cost, explained.keep_all_peak_bytes)
+    kept = replay(compiled.whole, keep_all(compiled.whole))
+    return KeptAll(compiled.whole, kept.cost, kept.peak_bytes)
 
 
 def _add(columns: dict[str, list], row: tuple) -> None:

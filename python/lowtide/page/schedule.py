@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from typing import NamedTuple
 
 from .. import Graph, Plan
@@ -29,9 +29,10 @@ class Bar(NamedTuple):
     busy: float = 0.0
 
 
-def lanes_of(graph: Graph, plan: Plan) -> list[str]:
-    """By action, the lane that it takes time in; "" for one that takes none by its kind."""
-    ops, ran, found = graph.ops, set(), []
+def lanes_of(graph: Graph, plan: Plan, again: Set[int] = frozenset()) -> list[str]:
+    """By action, the lane that it takes time in; "" for one that takes none by its kind.
+    ``again``: as of ``lives``."""
+    ops, ran, found = graph.ops, set(again), []
     for action in plan.actions:
         verb, index = action[0], action[1]
         if verb != "run":
@@ -43,12 +44,14 @@ def lanes_of(graph: Graph, plan: Plan) -> list[str]:
     return found
 
 
-def schedule(graph: Graph, plan: Plan,
-             moments: Sequence[tuple[float, float, float]]) -> dict[str, list[Bar]]:
-    """By lane, those that are in use. ``moments``: as of ``_core.timeline``."""
+def schedule(graph: Graph, plan: Plan, moments: Sequence[tuple[float, float, float]],
+             again: Set[int] = frozenset()) -> dict[str, list[Bar]]:
+    """By lane, those that are in use. ``moments``: as of ``_core.timeline``; ``again``: as of
+    ``lives``."""
     ops, tensors = graph.ops, graph.tensors
     lanes = defaultdict(list)
-    for action, lane, (_, begin, end) in zip(plan.actions, lanes_of(graph, plan), moments):
+    for action, lane, (_, begin, end) in zip(plan.actions, lanes_of(graph, plan, again),
+                                                    moments):
         if lane and end > begin:
             name = (ops if action[0] == "run" else tensors)[action[1]].name
             lanes[lane].append(Bar(begin, end, name, 1, end - begin))

@@ -20,11 +20,13 @@ def is_of_torch(file: str) -> bool:
 
 
 def user_line(node: torch.fx.Node) -> SourceLine | None:
-    """``model.py:12, in forward: y = f(x)``; None where PyTorch kept no trace.
+    """``model.py:12, in forward: y = f(x)``; None where PyTorch kept no trace, or one of
+    Lowtide's code alone, as of a Sequential that is wrapped.
 
     The innermost frame outside PyTorch; the innermost of all when there is no other.
     """
-    frames = list(_FRAME.finditer(node.meta.get("stack_trace") or ""))
+    frames = [frame for frame in _FRAME.finditer(node.meta.get("stack_trace") or "")
+              if not frame["file"].startswith(OF_LOWTIDE)]
     own = [frame for frame in frames if not is_of_torch(frame["file"])] or frames
     if not own:
         return None

@@ -2,7 +2,8 @@
 
 from ...lazy import lazily
 
-__all__ = ["Candidate", "Fitted", "InductorMode", "PlannedPartition", "backend", "compile_within"]
+__all__ = ["Candidate", "Fitted", "InductorMode", "PlannedPartition", "backend", "compile_within",
+           "planned_step"]
 
 __getattr__ = lazily(__name__, {  # torch._inductor takes seconds to import
     "Candidate": ".select.candidate",
@@ -11,4 +12,5 @@ __getattr__ = lazily(__name__, {  # torch._inductor takes seconds to import
     "PlannedPartition": ".select.partition_fn",
     "backend": ".compiler",
     "compile_within": ".fit",
+    "planned_step": ".step_of_kernels",
 })

@@ -9,6 +9,7 @@ from torch._inductor.compile_fx import compile_fx, compile_fx_inner
 
 from ..budget.budget import Budget
 from ..budget.settings import TIME_LIMIT
+from ..capture import describe_inputs
 from ..dynamo.backend_errors import with_own_errors
 from .lower.fusion import fusion
 from .lower.saved_inputs import save_inputs_as_they_are
@@ -47,6 +48,7 @@ def compiler(partition: PlannedPartition) -> Callable:
 
     @with_own_errors
     def compile_graph(graph, inputs):
+        partition.described = describe_inputs(graph, inputs)
         with functorch_config.patch(enable_autograd_cache=False):
             return compile_fx(graph, inputs, inner_compile=compile_half,
                               config_patches={"custom_partitioner_fn": partition})

@@ -13,6 +13,9 @@ class Counter(Protocol):
     """Of one device. Each figure is of the time when all work that was given to it is done."""
 
     def taken(self) -> int: ...
+    def now(self) -> int:
+        """As ``taken``, without waiting."""
+
     def peak(self) -> int:
         """Since the last ``forget_peak()``."""
 
@@ -27,6 +30,9 @@ class _Cpu:
     """PyTorch counts nothing on the CPU; Lowtide does, from the first figure on."""
 
     def taken(self) -> int:
+        return _runtime.taken_bytes()
+
+    def now(self) -> int:
         return _runtime.taken_bytes()
 
     def peak(self) -> int:
@@ -44,6 +50,9 @@ class _Accelerator:
 
     def taken(self) -> int:
         torch.accelerator.synchronize(self._device)
+        return self.now()
+
+    def now(self) -> int:
         return torch.accelerator.memory_allocated(self._device)
 
     def peak(self) -> int:

@@ -25,6 +25,7 @@ from .compiler import compiler
 from .lower.lowering import KnownLowerings
 from .select.candidate import Candidate, too_small
 from .select.partition_fn import PlannedPartition
+from .split.joint import Joint
 
 #: A part of the budget that may stay unused: another compilation would gain little.
 SLACK = 0.05
@@ -43,12 +44,14 @@ class Fitted:
     """A compiled model whose measured peak is within a budget, and how it got there.
 
     ``choice``: how the graph was split. ``rounds``: how often it was compiled for the budget.
+    ``joint``: the graph.
     """
 
     model: Callable
     measured_bytes: int
     choice: Candidate
     rounds: int
+    joint: Joint
 
 
 def compile_within(
@@ -130,10 +133,10 @@ class _Fit:
         compiled = traced(lambda *arguments, **named: self._model(*arguments, **named),
                           compiler(partition), fullgraph=True, fixed_shapes=True)
         measured = self._measure(compiled)
-        if partition.found is None:
+        if partition.found is None or partition.joint is None:
             raise InputError("measure() compiled no training step; it must run the model that it "
                              "is given forward and backward")
-        return Fitted(compiled, measured, partition.found, number)
+        return Fitted(compiled, measured, partition.found, number, partition.joint)
 
 
 def faster(ours: Fitted, theirs: Fitted, measure: Callable[[Callable], int]) -> Fitted:

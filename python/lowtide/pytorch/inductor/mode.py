@@ -23,7 +23,26 @@ from ..dynamo.surroundings import TracePerSurroundings, surroundings
 from ..dynamo.trace import forget, traced
 from .fit import Fitted, compile_within
 from .measure import peak_of_step, step_device
+from .pass_meter import FoundBytes, PassMeter
 from .predict.nodes import computed_again
+
+
+@dataclasses.dataclass(frozen=True)
+class FittedCall:
+    """What runs one kind of call. ``existing_bytes``: what was there before a step of it, with
+    ``gradient_bytes`` of gradients and ``state_bytes`` of the optimizer."""
+
+    fitted: Fitted
+    device: torch.device
+    existing_bytes: int
+    gradient_bytes: int
+    state_bytes: int
+
+    def existing_at(self, found: FoundBytes) -> int:
+        """What was there with the gradients and the state that were found."""
+        state = self.state_bytes if found.state_bytes is None else found.state_bytes
+        return (self.existing_bytes - self.gradient_bytes + found.gradient_bytes
+                - self.state_bytes + state)
 
 
 class InductorMode:
@@ -40,33 +59,49 @@ class InductorMode:
         self.name = type(model).__name__
         #: Called where a step begins, when the figures of the one before are complete.
         self.observers: list[Callable[[], None]] = []
-        self._has_run = False
+        self._is_open = False
+        self._meter = PassMeter(settings.optimizer)
         self._plain = TracePerSurroundings(lambda: traced(
             lambda *given, **named: run(*given, **named), "inductor", fixed_shapes=True))
-        self._fits: dict[tuple, tuple[Fitted, int]] = {}
+        self._fits: dict[tuple, FittedCall] = {}
+        #: By kind, what the last pass took that was measured.
+        self._measured: dict[tuple, int] = {}
         self._last: tuple | None = None
         self.preparing = False
 
     def __call__(self, *arguments, **named):
         if not (torch.is_grad_enabled() and self._is_trained(arguments, named)):
-            return self._plain(*arguments, **named)
-        fitted = self.fitted(arguments, named)
+            with self._meter.apart():
+                return self._plain(*arguments, **named)
+        self._end_pass()
+        call = self._fitted(arguments, named)
         if self.preparing:
             raise Prepared
-        for observer in self.observers if self._has_run else ():
-            observer()
-        self._has_run = True
-        return fitted.model(*arguments, **named)
+        self._is_open = True
+        self._meter.begin(call.device)
+        return call.fitted.model(*arguments, **named)
 
-    def fitted(self, arguments: Sequence, named: Mapping) -> Fitted:
+    def _end_pass(self) -> None:
+        """What the one before took is known where another begins."""
+        found = self._meter.end()
+        if found is not None and self._last is not None:
+            self._measured[self._last] = self._fits[self._last].existing_bytes + found
+        if self._is_open:
+            self._is_open = False
+            for observer in self.observers:
+                observer()
+
+    def _fitted(self, arguments: Sequence, named: Mapping) -> FittedCall:
         """What runs such a call. Raises InputError for what cannot be traced as one graph, and
         InfeasibleError with the smallest peak that was measured."""
         key = self._kind(arguments, named)
         if key not in self._fits:
             existing = self._existing_bytes(arguments, named)
-            self._fits[key] = self._fit(arguments, named, existing), existing
+            self._fits[key] = FittedCall(
+                self._fit(arguments, named, existing), step_device(self._model, arguments, named),
+                existing, self._gradient_bytes(), self.state_bytes)
         self._last = key
-        return self._fits[key][0]
+        return self._fits[key]
 
     @property
     def has_plans(self) -> bool:
@@ -77,8 +112,8 @@ class InductorMode:
     def forget(self) -> None:
         """Lets go of what was compiled; no call may follow."""
         self._plain.forget()
-        for fitted, _ in self._fits.values():
-            forget(fitted.model)
+        for call in self._fits.values():
+            forget(call.fitted.model)
         self._fits.clear()
 
     def release(self) -> None:
@@ -86,39 +121,75 @@ class InductorMode:
 
     def set_budget(self, budget: Budget) -> None:
         """The next call is fitted anew."""
+        self._end_pass()
         self._settings = dataclasses.replace(self._settings, budget=budget)
-        for fitted, _ in self._fits.values():
-            forget(fitted.model)
+        for call in self._fits.values():
+            forget(call.fitted.model)
         self._fits.clear()
+        self._measured.clear()
         self._last = None
 
     # ---- Figures
 
     @property
+    def settings(self) -> Settings:
+        return self._settings
+
+    @property
+    def calls(self) -> Sequence[FittedCall]:
+        """One of each kind that was fitted."""
+        return list(self._fits.values())
+
+    @property
+    def last(self) -> FittedCall | None:
+        """Of the kind that ran or was fitted last; None before any."""
+        return None if self._last is None else self._fits[self._last]
+
+    @property
+    def state_bytes(self) -> int:
+        """What the optimizer holds, or will hold."""
+        trained = [parameter for parameter in self._model.parameters() if parameter.requires_grad]
+        return optimizer_state_bytes(self._settings.optimizer, trained)
+
+    @property
     def budget_bytes(self) -> int | None:
         """None without a limit, and for a share of what no call has shown yet."""
-        return (self._settings.budget.bytes if self._last is None
-                else self._fits[self._last][0].choice.budget_bytes)
+        last = self.last
+        return self._settings.budget.bytes if last is None else last.fitted.choice.budget_bytes
 
     def memory(self) -> Memory:
-        if self._last is None:
+        last = self.last
+        if last is None:
             fixed = self._existing_bytes((), {})
-            return Memory(None, fixed, fixed)
-        fitted, existing = self._fits[self._last]
-        choice = fitted.choice
-        return Memory(choice.budget_bytes, existing, choice.expected_bytes, fitted.measured_bytes)
+            return Memory(self.budget_bytes, fixed, fixed)
+        choice = last.fitted.choice
+        return Memory(choice.budget_bytes, last.existing_bytes, choice.expected_bytes,
+                      self._measured_bytes(last))
+
+    def _measured_bytes(self, last: FittedCall) -> int:
+        """Of the pass that is under way or the last one; before any, of the steps by which the code
+        was chosen."""
+        known = self._measured.get(self._last, last.fitted.measured_bytes)
+        found = self._meter.so_far()
+        return known if found is None else last.existing_bytes + found
+
+    def begin_count(self) -> FoundBytes:
+        """What there is now, before a step."""
+        return FoundBytes.now(step_device(self._model, (), {}), self._gradient_bytes(),
+                              self._settings.optimizer)
 
     def explanation(self, most: int) -> str:
         """The memory of a step and what runs again, ``most`` lines of it."""
-        if self._last is None:
+        last = self.last
+        if last is None:
             return ("Nothing is compiled yet: the model was wrapped without example inputs and did "
                     "not run.")
-        fitted, _ = self._fits[self._last]
+        fitted = last.fitted
         rounds = "once" if fitted.rounds == 1 else f"{fitted.rounds} times"
         lines = [str(self.memory()),
                  f"Compiled by Inductor {rounds}: {fitted.choice.name}, estimated time "
                  f"{fitted.choice.overhead:+.1%}."]
-        again = Counter(str(node.target) for node in computed_again(fitted.choice.halves[1]))
+        again = Counter(str(node.target) for node in computed_again(fitted.choice.halves))
         if not again:
             return "\n".join([*lines, "Nothing runs again."])
         rows = [f"  {target}: {count}" for target, count in again.most_common(most)]
@@ -150,11 +221,9 @@ class InductorMode:
 
     def _existing_bytes(self, arguments, named) -> int:
         """All that is there before a step, and what the optimizer holds or will hold."""
-        trained = [parameter for parameter in self._model.parameters() if parameter.requires_grad]
         batch = storage_bytes(tensors_in((arguments, named)))
         return (self._seen_bytes(arguments, named) + self._gradient_bytes()
-                + self._settings.batches_ahead * batch
-                + optimizer_state_bytes(self._settings.optimizer, trained))
+                + self._settings.batches_ahead * batch + self.state_bytes)
 
     def _seen_bytes(self, arguments, named) -> int:
         """Of parameters, buffers and inputs, each storage once."""

@@ -27,9 +27,8 @@ def live(model: torch.nn.Module, port: int = 0) -> Live:
 
     ``model``: a module that ``wrap`` returned. ``port``: 0 for a free one. The page is at ``url``
     of what is returned, on 127.0.0.1 alone. It ends with ``close()``, with the ``with`` block, with
-    the model, or with the process. Where Inductor compiles, the planned peak is the one that was
-    estimated, and the measured peak that of the steps by which it was chosen. Raises InputError for
-    a module that is not wrapped.
+    the model, or with the process. Where Inductor compiles, the planned peak is the one that is
+    expected of its code. Raises InputError for a module that is not wrapped.
     """
     return Live(model, session_of(model), checked_count("port", port, 0, _HIGHEST_PORT))
 

@@ -7,7 +7,6 @@ import operator
 import torch
 from torch import fx
 
-from ...joint_graph.primals import placeholders
 from ...joint_graph.views import is_view
 
 
@@ -53,15 +52,45 @@ def _tensor_bytes(value):
     return value.numel() * value.element_size() if isinstance(value, torch.Tensor) else 0
 
 
-def computed_again(backward: fx.GraphModule) -> list[fx.Node]:
-    """What a backward graph computes from saved values alone, views and constants left out."""
-    derived = set(placeholders(backward, "tangents"))
+def computed_again(halves: tuple[fx.GraphModule, fx.GraphModule]) -> list[fx.Node]:
+    """What the backward graph computes though the forward graph did, or itself before: views and
+    constants left out. A value is known by the op that makes it and by what that reads; what the
+    forward saves has one name in both."""
+    forward, backward = halves
+    values = _Values()
+    before = set(map(values.of, forward.graph.nodes))
     again = []
     for node in backward.graph.nodes:
-        if node.op != "call_function":
+        value = values.of(node)
+        if node.op != "call_function" or is_view(node) or node.target is operator.getitem:
             continue
-        if derived.intersection(node.all_input_nodes):
-            derived.add(node)
-        elif node.all_input_nodes and not is_view(node) and node.target is not operator.getitem:
+        if value in before and node.all_input_nodes:
             again.append(node)
+        before.add(value)
     return again
+
+
+class _Values:
+    """Numbers of values: equal ones where the same op makes them of the same values."""
+
+    def __init__(self) -> None:
+        self._by_text: dict[str, int] = {}
+        self._by_name: dict[str, int] = {}
+        self._by_node: dict[fx.Node, int] = {}
+
+    def of(self, node: fx.Node) -> int:
+        """Of a node whose inputs were asked for before."""
+        if node not in self._by_node:
+            found = self._new(node)
+            self._by_node[node] = found
+            self._by_name.setdefault(node.name, found)
+        return self._by_node[node]
+
+    def _new(self, node: fx.Node) -> int:
+        if node.op == "placeholder" and node.name in self._by_name:
+            return self._by_name[node.name]
+        if node.op != "call_function" or is_random(node):
+            return self._by_text.setdefault(f"{node.op} {node.target} {node.name}",
+                                            len(self._by_text))
+        read = fx.map_arg((node.args, node.kwargs), lambda source: f"%{self._by_node[source]}")
+        return self._by_text.setdefault(f"{node.target} {read}", len(self._by_text))

@@ -6,7 +6,15 @@ import dataclasses
 from collections.abc import Iterable
 
 from .... import InfeasibleError, Planned, format_bytes
-from ..split.joint import Halves
+from ..split.joint import Halves, KernelGraph
+
+
+@dataclasses.dataclass(frozen=True)
+class PlannedSplit:
+    """A plan of Lowtide's, and what it is a plan of."""
+
+    kernel_graph: KernelGraph
+    found: Planned
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,7 +32,7 @@ class Candidate:
     halves: Halves
     expected_bytes: int
     overhead: float
-    planned: Planned | None = None
+    planned: PlannedSplit | None = None
     near: bool = False
     rival: Candidate | None = None
     budget_bytes: int | None = None

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from .... import Planned
 from ..lower.lowering import Lowered
 from ..predict.predict_peak import Prediction, predict
 from ..split.joint import Halves, Joint
-from .candidate import Candidate
+from .candidate import Candidate, PlannedSplit
 
 #: ``lowering.lowered``, or what knows it of some splits: of two halves, with near fusion or not.
 Lowering = Callable[[Halves, bool], Lowered]
@@ -22,7 +21,7 @@ class Evaluator:
 
     def __init__(self, joint: Joint, lowering: Lowering, other_bytes: int):
         self.joint, self._other_bytes, self._lowering = joint, other_bytes, lowering
-        halves = joint.torch_split(1.0)
+        halves = joint.own_halves
         plain = lowering(halves, False)
         self._plain_microseconds = plain.microseconds
         self.own = self._candidate("PyTorch's own split", halves, plain)
@@ -49,9 +48,9 @@ class Evaluator:
         return self._candidate(f"PyTorch's split at {fraction}", halves,
                             self._lowered(halves, likely, near), near=near)
 
-    def planned(self, halves: Halves, likely: Prediction, found: Planned) -> Candidate:
-        return self._candidate("Lowtide's plan", halves, self._lowered(halves, likely, True), found,
-                            near=True)
+    def planned(self, halves: Halves, likely: Prediction, planned: PlannedSplit) -> Candidate:
+        return self._candidate("Lowtide's plan", halves, self._lowered(halves, likely, True),
+                               planned, near=True)
 
     def fused_freely(self, candidate: Candidate) -> Candidate:
         """The same split with Inductor's own fusions."""

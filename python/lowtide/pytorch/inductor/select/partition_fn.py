@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 from collections.abc import Mapping
 
@@ -33,7 +34,8 @@ class PlannedPartition(CustomPartitionerFn):
     ``over``: where nothing is found within the budget, the smallest split takes its place if it
     exceeds the budget by no more than this part of it; otherwise InfeasibleError is raised.
     ``only_pytorch``: of PyTorch's splits alone.
-    ``lowering``: what tells the peak and the time of a split.
+    ``lowering``: what tells the peak and the time of a split. ``joint`` is the graph that was split
+    last; ``described``, set before, says what its inputs are, as of ``describe_inputs``.
     """
 
     def __init__(
@@ -47,6 +49,8 @@ class PlannedPartition(CustomPartitionerFn):
             plan, strategy=strategy, options=_effort(strategy, options), time_limit=time_limit)
         self._over, self._lowering = over, lowering
         self.found: Candidate | None = None
+        self.joint: Joint | None = None
+        self.described: list[tuple[str, str]] | None = None
 
     def uuid(self) -> bytes:
         """For the cache of compiled graphs, whose keys hold the split graphs themselves."""
@@ -64,10 +68,17 @@ class PlannedPartition(CustomPartitionerFn):
         self, gm: fx.GraphModule, joint_inputs, *, num_fwd_outputs: int,
         static_lifetime_input_indices: list[int] | None = None, **_,
     ) -> tuple[fx.GraphModule, fx.GraphModule]:
-        joint = Joint(gm, joint_inputs, num_fwd_outputs, static_lifetime_input_indices or [])
+        joint = Joint(gm, joint_inputs, num_fwd_outputs, static_lifetime_input_indices or [],
+                      self.described)
         found = select(joint, self._budget, self._planner, self._other_bytes, self._lowering)
-        self.found = require_fit(found, self._over)
-        return self.found.halves
+        self.found, self.joint = require_fit(found, self._over), joint
+        forward, backward = self.found.halves
+        return _copy(forward), _copy(backward)
+
+
+def _copy(half: fx.GraphModule) -> fx.GraphModule:
+    """Of its graph: what compiles it changes that."""
+    return fx.GraphModule(half, copy.deepcopy(half.graph))
 
 
 def _effort(strategy, options):

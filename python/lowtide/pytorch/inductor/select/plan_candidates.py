@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from .... import Graph, Planned, keep_all, replay
 from ..predict.predict_peak import Prediction, predict
 from ..split.joint import Halves, Joint, KernelGraph
-from .candidate import Candidate
+from .candidate import Candidate, PlannedSplit
 from .evaluate import Evaluator
 
 #: ``lowtide.plan`` with its settings: a plan of a graph within a budget.
@@ -50,7 +50,8 @@ def plans_within(evaluator: Evaluator, halves: Halves, budget_bytes: int, planne
         if attempt.likely.microseconds >= most or attempt.found in looked_at:
             return
         looked_at.append(attempt.found)
-        candidate = evaluator.planned(attempt.halves, attempt.likely, attempt.found)
+        candidate = evaluator.planned(attempt.halves, attempt.likely,
+                                      PlannedSplit(kernel_graph, attempt.found))
         yield candidate
         spare = budget_bytes - candidate.expected_bytes
         if 0 <= spare <= SLACK * budget_bytes or (attempt.is_smallest and spare < 0):

@@ -11,7 +11,7 @@ from torch import fx
 
 from .... import InputError, Plan
 from ...budget.memory import storage_bytes
-from ...capture import from_joint
+from ...capture import describe_primals, from_joint
 from ...joint_graph.primals import placeholders
 from ..predict.nodes import is_random
 from .kernel_groups import KernelGroups, group_kernels
@@ -33,14 +33,16 @@ class KernelGraph:
 class Joint:
     """A joint graph, and what else AOTAutograd tells a partitioner.
 
-    ``static``: which primals stay where they are from step to step, as parameters do. Raises
+    ``static``: which primals stay where they are from step to step, as parameters do.
+    ``described``: as of ``describe_inputs``, where the graph is one that Dynamo traced. Raises
     InputError for dynamic shapes.
     """
 
     def __init__(self, module: fx.GraphModule, inputs: Sequence, num_fwd_outputs: int,
-                 static: Sequence[int]):
+                 static: Sequence[int], described: list[tuple[str, str]] | None = None):
         _require_fixed_shapes(module)
         self._module, self._num_fwd_outputs, self._static = module, num_fwd_outputs, list(static)
+        self._described = described
         self._torch_splits = TorchSplits(module, inputs, num_fwd_outputs, static)
 
     @functools.cached_property
@@ -48,6 +50,11 @@ class Joint:
         """Of parameters, buffers and inputs, each storage once."""
         values = [node.meta["val"] for node in placeholders(self._module, "primals")]
         return storage_bytes(value for value in values if isinstance(value, torch.Tensor))
+
+    @functools.cached_property
+    def own_halves(self) -> Halves:
+        """PyTorch's own split, which Inductor alone runs."""
+        return self.torch_split(1.0)
 
     def torch_split(self, fraction: float) -> Halves:
         """PyTorch's own split with ``activation_memory_budget`` set to ``fraction``."""
@@ -69,11 +76,16 @@ class Joint:
         return with_updates(forward, both), backward
 
     def _capture(self, both):
-        primals = placeholders(both.joint, "primals")
-        targets = [node.target for node in primals]
-        roles = ["parameter" if i in set(self._static) else "input" for i in range(len(primals))]
+        targets = [node.target for node in placeholders(both.joint, "primals")]
+        roles, names = self._roles_and_names(both.joint, targets)
         return from_joint(both.joint, both.num_fwd_outputs, name="inductor", primal_roles=roles,
-                          primal_names=targets, updated=[targets.index(t) for t in both.updated])
+                          primal_names=names, updated=[targets.index(t) for t in both.updated])
+
+    def _roles_and_names(self, joint, targets):
+        if self._described is not None:
+            return describe_primals(joint, self._described)
+        static = set(self._static)
+        return ["parameter" if i in static else "input" for i in range(len(targets))], targets
 
 
 def is_exact(halves: Halves) -> bool:

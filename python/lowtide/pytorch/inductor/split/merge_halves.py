@@ -16,6 +16,7 @@ from torch import fx
 from .... import InputError
 from ...joint_graph.primals import placeholders
 from ..predict.accumulated import with_accumulation
+from ..predict.nodes import computed_again
 
 
 @dataclass(frozen=True)
@@ -24,11 +25,13 @@ class MergedHalves:
 
     ``joint`` returns ``num_fwd_outputs`` values of the forward, the new values of ``updated`` last
     among them, and then the gradients. ``updated`` are targets of placeholders, in that order.
+    ``again``: names of nodes of the backward that compute what one of the forward does.
     """
 
     joint: fx.GraphModule
     num_fwd_outputs: int
     updated: tuple[str, ...]
+    again: frozenset[str] = frozenset()
 
 
 def merge_halves(
@@ -60,7 +63,8 @@ def merge_halves(
     _return(graph, halves, num_fwd_outputs, effects, copies)
     return MergedHalves(with_accumulation(fx.GraphModule(joint, graph)),
                         num_fwd_outputs + len(effects),
-                        tuple(effect.args[0].target for effect in effects))
+                        tuple(effect.args[0].target for effect in effects),
+                        frozenset(copies[node].name for node in computed_again(halves)))
 
 
 def with_updates(forward: fx.GraphModule, planned: MergedHalves) -> fx.GraphModule:
