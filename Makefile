@@ -1,8 +1,8 @@
 # make demo      installs, builds, trains ResNet-50 and a GPT within 60% and 40% of their memory
 # make test      installs, builds, runs the tests
-# make test-all  the same, then all cases of the tests, random trainings and damaged files, for hours
+# make test-all  the same, then all tests, and random trainings, plans and files, for hours
 # make sanitize  the C++ tests again under the address, undefined-behaviour and thread sanitizers
-# make fuzz      damaged files under the address and undefined-behaviour sanitizers, for two minutes
+# make fuzz      random files and plans under the sanitizers of addresses and undefined behaviour
 # make lint      checks the sources: ruff, mypy, clang-format, clang-tidy
 # make coverage  which share of the lines of the core the C++ tests run; fails below 90%
 # make site      the documentation as a site, in out/site
@@ -26,6 +26,7 @@ test-all: test site
 	.venv/bin/python tests/python/differential.py --seconds 1200 --seed 1000
 	build/tests/fuzz_graph 300 1
 	build/tests/fuzz_layout 300 1
+	build/tests/fuzz_plans 1200 1
 
 sanitize: setup
 	scripts/sanitize.sh

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Reads damaged files under the address and undefined-behaviour sanitizers: scripts/fuzz.sh
-# [SECONDS for each program [SEED]]. What made a program fail stays in build-fuzz/fuzz_*.txt.
+# Reads damaged files and plans random graphs under the address and undefined-behaviour sanitizers:
+# scripts/fuzz.sh [SECONDS for each program [SEED]]. What made a program fail stays in
+# build-fuzz/fuzz_*.txt.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export PATH="$PWD/.venv/bin:$PATH"
@@ -12,3 +13,4 @@ cmake --build --preset fuzz
 cd build-fuzz
 tests/fuzz_graph "$seconds" "$seed"
 tests/fuzz_layout "$seconds" "$seed"
+tests/fuzz_plans "$seconds" "$seed"

@@ -295,7 +295,8 @@ class Validator {
     }
   }
 
-  /// The base of a view must exist before the view, also among the outputs of one op.
+  /// The base of a view must exist before the view, also among the outputs of one op, and the op
+  /// must have it: then it is in memory while the op runs.
   void check_views_made(OpId id) {
     const std::vector<TensorId>& outputs = op(id).outputs;
     for (auto out = outputs.begin(); out != outputs.end(); ++out) {
@@ -306,7 +307,17 @@ class Validator {
         fail("{} makes {}, a view of {}, before {} makes that", op_text(id), tensor_text(*out),
              tensor_text(base), op_text(producer(base)));
       }
+      if (base != kNone && producer(base) != id && !reads_storage(id, base)) {
+        fail("{} makes {}, a view of {}, which it neither reads nor makes", op_text(id),
+             tensor_text(*out), tensor_text(base));
+      }
     }
+  }
+
+  bool reads_storage(OpId id, TensorId storage) const {
+    return std::ranges::any_of(op(id).inputs, [&](TensorId in) {
+      return in == storage || tensor(in).alias_of == storage;
+    });
   }
 
   [[noreturn]] void refuse_order(OpId reader, TensorId read) {

@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "layout/sections.h"
 #include "offload/poet.h"
 #include "offload/published.h"
 #include "plan/replay.h"
@@ -27,7 +28,7 @@ std::optional<Plan> by_poet(const Graph& graph, Bytes budget, const Lanes& lanes
     std::optional<Plan> plan = poet(graph, peak, lanes, control);
     if (!plan) break;
     found = planner::with_addresses(graph, *std::move(plan), budget);
-    const Bytes excess = found->layout->arena_bytes - budget;
+    const Bytes excess = layout::needed_bytes(graph, *found) - budget;
     if (excess <= 0) break;
     peak -= excess;
   }
@@ -76,7 +77,7 @@ Planned by_rule(const Graph& graph, Bytes budget, const Slower& slower, Ways way
   if (!found) return none_by_rule(graph, budget, ways, control, reserved);
   Plan plan = *std::move(found);
   plan.strategy = name(ways);
-  const Bytes needed = plan.layout->arena_bytes;
+  const Bytes needed = layout::needed_bytes(graph, plan);
   plan.budget_bytes = std::max(budget, needed);
   planner::require_valid(graph, plan);
   Planned planned = planner::nothing_planned(graph, budget);

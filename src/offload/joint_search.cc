@@ -11,6 +11,7 @@
 
 #include "base/time_share.h"
 #include "graph/permuted.h"
+#include "layout/sections.h"
 #include "offload/division.h"
 #include "offload/residents.h"
 #include "offload/schedule.h"
@@ -231,7 +232,7 @@ std::optional<Plan> JointSearch::plan_with_prices(std::span<const std::optional<
     Plan plan = planner::with_addresses(
         graph_, schedule_in_places(graph_, loads, *found.plan, slower_, peak, kHurries, control_),
         budget_, work_of_packing(), control_);
-    const Bytes excess = plan.layout->arena_bytes - budget_;
+    const Bytes excess = layout::needed_bytes(graph_, plan) - budget_;
     if (excess <= 0) return plan;  // and so is its peak, which is no higher
     peak = std::max(plan.peak_bytes, peak) - excess;
   }

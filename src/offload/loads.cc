@@ -163,10 +163,10 @@ std::vector<bool> movable(const Graph& graph) {
                  !counted[id] && needed[graph.producer(id)];
   }
   for (TensorId id : graph.outputs()) result[graph.storage(id)] = false;
-  for (OpId id = 0; id < graph.num_ops(); ++id) {
-    if (graph.is_view_op(id)) continue;
-    for (TensorId out :
-         graph.op(id).outputs) {  // a view made with its storage would come too early
+  // A view that is made by a stage would be lost with its storage, or come before it. Others are
+  // made again where they are read.
+  for (OpId id : remat::stage_order(remat::StageGraph(graph))) {
+    for (TensorId out : graph.op(id).outputs) {
       if (graph.storage(out) != out) result[graph.storage(out)] = false;
     }
     if (is_boundary(graph.op(id))) {

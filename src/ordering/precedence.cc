@@ -55,6 +55,7 @@ class Walk {
   }
 
   void write(int stage, TensorId storage) {
+    if (writer_[storage] == stage) return;  // once more, by another input that shares it
     add(writer_[storage]);
     for (int reader : readers_[storage]) add(reader == stage ? kNone : reader);
     readers_[storage].clear();

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <compare>
 #include <numeric>
 #include <stdexcept>
 #include <utility>
@@ -27,6 +28,7 @@ class Binder {
       : graph_(graph),
         instance_(graph.num_tensors(), kNever),
         last_use_(graph.num_tensors()),
+        made_(graph.num_tensors()),
         ran_(graph.num_ops()) {
     for (TensorId id = 0; id < graph.num_tensors(); ++id) {
       if (graph.tensor(id).alias_of == kNone && graph.is_resident(id)) {
@@ -63,6 +65,14 @@ class Binder {
   }
 
  private:
+  /// Those with one last use end in the order in which they were made, whatever their numbers are:
+  /// so a plan does not depend on how the graph numbers its tensors.
+  struct Death {
+    std::int32_t last_use, made;
+    TensorId storage;
+    auto operator<=>(const Death&) const = default;
+  };
+
   bool owns_value(TensorId id) const {
     return graph_.tensor(id).alias_of == kNone && graph_.tensor(id).kind == Kind::value;
   }
@@ -115,6 +125,7 @@ class Binder {
   void make(TensorId id, std::int32_t now) {
     if (instance_[id] != kNever) die(id);
     instance_[id] = last_use_[id] = now;
+    made_[id] = ++num_made_;
   }
 
   void make_view(TensorId id, std::int32_t now) {
@@ -128,7 +139,7 @@ class Binder {
     last_use_[storage] = now;
   }
 
-  void die(TensorId id) { deaths_.emplace_back(last_use_[id], id); }
+  void die(TensorId id) { deaths_.push_back({last_use_[id], made_[id], id}); }
 
   std::vector<Action> actions() {
     std::ranges::sort(deaths_);
@@ -137,8 +148,8 @@ class Binder {
     auto death = deaths_.begin();
     for (std::int32_t now = 0; now < static_cast<std::int32_t>(runs_.size()); ++now) {
       actions.push_back({Verb::run, runs_[now], {}});
-      for (; death != deaths_.end() && death->first == now; ++death) {
-        actions.push_back({Verb::free, death->second, {}});
+      for (; death != deaths_.end() && death->last_use == now; ++death) {
+        actions.push_back({Verb::free, death->storage, {}});
       }
     }
     return actions;
@@ -147,9 +158,11 @@ class Binder {
   const Graph& graph_;
   std::vector<std::int32_t> instance_;  // per tensor
   std::vector<std::int32_t> last_use_;  // per storage: position in runs_
-  std::vector<bool> ran_;               // per op
+  std::vector<std::int32_t> made_;      // per storage: the number of its latest instance
+  std::int32_t num_made_ = 0;
+  std::vector<bool> ran_;  // per op
   std::vector<OpId> runs_;
-  std::vector<std::pair<std::int32_t, TensorId>> deaths_;  // last use, storage
+  std::vector<Death> deaths_;
   std::vector<OpId> pending_;
 };
 

@@ -26,6 +26,10 @@ constexpr double kRoundGrowth = 5;
 /// fewest bytes.
 constexpr double kSmallestShare = 1.0 / 3;
 
+/// What a search takes at least, by op, in nanoseconds: to lower and to lay out a plan. No search
+/// counts it, and one that finds its plan at once would go on without end.
+constexpr double kNanosecondsPerOp = 2000;
+
 /// The option of strategies whose answers depend on random numbers.
 constexpr const char* kSeed = "seed";
 /// The switch of those that may be asked again with other ones.
@@ -95,6 +99,7 @@ class Searches {
 
  private:
   void search_again(Control& control) {
+    control.count(kNanosecondsPerOp * search_.graph.num_ops());
     Planned next = search_once(search_, control);
     best_ = best_ ? better_of(std::move(*best_), std::move(next)) : std::move(next);
   }

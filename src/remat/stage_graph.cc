@@ -157,6 +157,14 @@ StageGraph::StageGraph(std::vector<Stage> stages, std::vector<StageValue> values
   for (const Stage& stage : stages_) required_cost_ += stage.cost;
 }
 
+bool StageGraph::has_all_plans() const {
+  return std::ranges::all_of(stages_, [&](const Stage& stage) {
+    Bytes overlaid = 0;
+    for (const Stage::Overlay& overlay : stage.overlays) overlaid += value(overlay.output).bytes;
+    return overlaid == stage.in_place && stage.deadline == stage.latest;
+  });
+}
+
 std::vector<OpId> stage_order(const StageGraph& graph) {
   std::vector<OpId> order;
   for (int i = 0; i < graph.end(); ++i) order.push_back(graph.stage(i).op);

@@ -66,6 +66,9 @@ class StageGraph {
   /// A lower bound on the cost of any plan: every needed op once, views too.
   double required_cost() const { return required_cost_; }
   bool may_rerun(int i, int t) const { return i < t && t <= stage(i).deadline; }
+  /// Whether all plans of stages are sets of events: the rules allow no other writes in place than
+  /// the overlays, and no reruns of ops that strategies run once.
+  bool has_all_plans() const;
 
  private:
   struct Builder;

@@ -252,7 +252,10 @@ Checkpoints segmented(const remat::StageGraph& graph, int forward_end,
 
 Bytes Trials::offer(std::vector<OpId> executions) {
   const Plan plan = with_in_place(request_.graph, lower(request_.graph, executions));
-  smallest_ = std::min(smallest_.value_or(plan.peak_bytes), plan.peak_bytes);
+  if (!smallest_ || plan.peak_bytes < *smallest_) {
+    smallest_ = plan.peak_bytes;
+    smallest_executions_ = executions;
+  }
   const bool better = !any_fits() || plan.cost < best_cost_;
   if (plan.peak_bytes <= request_.budget_bytes && better) {
     best_.outcome = Outcome::feasible;
@@ -266,6 +269,7 @@ Decision Trials::decision(const std::string& how) const {
   if (any_fits()) return best_;
   Decision result;
   result.smallest_peak = smallest_;
+  result.smallest_executions = smallest_executions_;
   result.message = fmt::format("the smallest budget that {} can reach is {} bytes ({})", how,
                                smallest_.value_or(0), format_bytes(smallest_.value_or(0)));
   return result;
@@ -276,6 +280,7 @@ Decision Trials::stopped() const {
   Decision result;
   result.outcome = Outcome::stopped;
   result.smallest_peak = smallest_;
+  result.smallest_executions = smallest_executions_;
   result.message = "stopped before a plan within the budget was found";
   return result;
 }

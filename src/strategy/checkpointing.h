@@ -100,6 +100,7 @@ class Trials {
   Decision best_;
   double best_cost_ = 0;
   std::optional<Bytes> smallest_;
+  std::vector<OpId> smallest_executions_;
 };
 
 /// A graph whose forward pass can be cut where only one value crosses.

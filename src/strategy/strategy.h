@@ -56,10 +56,11 @@ struct Decision {
   std::string_view bound_model = "fixed-order";  ///< plans that the bound is for: see Plan::model
   /// A proof of the bound that others can check (certify/certificate.h). May be empty.
   std::shared_ptr<const certify::Certificate> certificate = {};
-  /// When infeasible: the smallest peak that this strategy reaches; a request for it succeeds.
+  /// When infeasible: the smallest peak that this strategy reaches; a request for it succeeds. And
+  /// a plan of that peak, so that it also does when there is less time than it took to find it.
   std::optional<Bytes> smallest_peak;
-  std::vector<OpId> smallest_executions = {};  ///< a plan of that peak, where the strategy has one
-  std::string message;                         ///< why, when infeasible
+  std::vector<OpId> smallest_executions = {};
+  std::string message;  ///< why, when infeasible
 };
 
 /// One planning strategy. A new one is one file under src/strategy/ and one line in registry.cc.

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdio>
+#include <cstdlib>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -14,6 +16,13 @@ class Fault : public std::runtime_error {
 
 inline void require(bool holds, std::string_view what) {
   if (!holds) throw Fault(std::string(what));
+}
+
+/// Ends the program where there is a fault, as engines such as libFuzzer expect.
+inline void abort_at(const std::string& fault) {
+  if (fault.empty()) return;
+  std::fprintf(stderr, "fault: %s\n", fault.c_str());
+  std::abort();
 }
 
 }  // namespace lowtide::testing

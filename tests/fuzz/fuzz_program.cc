@@ -1,7 +1,9 @@
 #include "fuzz/fuzz_program.h"
 
+#include <fmt/format.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
@@ -15,7 +17,10 @@
 namespace lowtide::testing {
 namespace {
 
-constexpr unsigned kPatience = 60;  // seconds; sanitizers are slow
+constexpr unsigned kPatience = 60;       // seconds; sanitizers are slow
+constexpr double kSecondsOfReport = 60;  // between reports
+
+extern "C" void stop(int) { Control::request_stop(); }
 
 void read_text(const std::string& text) {
   alarm(kPatience);
@@ -23,17 +28,29 @@ void read_text(const std::string& text) {
   alarm(0);
 }
 
+void report(const FuzzProgram& program, std::uint64_t read, double seconds) {
+  const std::string tally = program.tally == nullptr ? "" : ": " + program.tally();
+  fmt::print("{} texts, {:.1f}/s, no fault{}\n", read, static_cast<double>(read) / seconds, tally);
+  std::fflush(stdout);
+}
+
 void read_many(const FuzzProgram& program, double seconds, std::uint64_t seed) {
+  std::signal(SIGINT, stop);
+  std::signal(SIGTERM, stop);
   const std::string kept = std::string(program.name) + ".txt";
   const Control time(seconds);
   std::uint64_t read = 0;
+  double reported = 0;
   for (; !time.should_stop(); ++read) {
     const std::string text = program.text((seed << 40) + read);
     std::ofstream(kept) << text;
     read_text(text);
+    if (time.elapsed_seconds() < reported + kSecondsOfReport) continue;
+    reported = time.elapsed_seconds();
+    report(program, read + 1, reported);
   }
   std::filesystem::remove(kept);
-  std::printf("%llu texts, no fault\n", static_cast<unsigned long long>(read));
+  report(program, read, time.elapsed_seconds());
 }
 
 }  // namespace

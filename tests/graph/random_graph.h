@@ -60,11 +60,12 @@ class RandomGraph {
     return t;
   }
 
-  Tensor value() {
+  /// Of an op with these inputs.
+  Tensor value(const std::vector<TensorId>& inputs) {
     Tensor t;
     t.name = "t" + std::to_string(tensors());
-    if (chance(3)) {
-      const TensorId seen = below(tensors());
+    if (!inputs.empty() && chance(3)) {
+      const TensorId seen = pick(inputs);
       t.alias_of = tensor(seen).alias_of == kNone ? seen : tensor(seen).alias_of;
     } else {
       t.bytes = below(1'000'000);
@@ -85,7 +86,7 @@ class RandomGraph {
     o.type = "aten::something.Tensor";
     for (int k = below(4); k > 0; --k) o.inputs.push_back(below(tensors()));
     for (int k = below(3); k > 0; --k) {
-      data_.tensors.push_back(value());
+      data_.tensors.push_back(value(o.inputs));
       o.outputs.push_back(tensors() - 1);
     }
     o.cost = std::exp(20 * number());

@@ -114,6 +114,8 @@ const BadGraph kBadGraphs[] = {
        d.ops[1].outputs = {};
      },
      "op 0 (\"mul\") makes tensor 4 (\"v\"), a view of tensor 3 (\"a\"), before"},
+    {"ViewOfWhatIsNotRead", [](GraphData& d) { d.ops[1].inputs = {0}; },
+     "op 1 (\"view\") makes tensor 4 (\"v\"), a view of tensor 3 (\"a\"), which it neither reads"},
     {"InPlaceOutput", [](GraphData& d) { d.ops[0].inplace = {{1, 0}}; },
      "op 0 (\"mul\") has the in-place pair [1, 0], but only 1 outputs and 2 inputs"},
     {"InPlaceInput", [](GraphData& d) { d.ops[0].inplace = {{0, 2}}; }, "in-place pair [0, 2]"},

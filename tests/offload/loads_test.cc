@@ -48,6 +48,17 @@ TEST(Movable, LeavesOutAValueWithAViewFromTheSameOp) {
   EXPECT_EQ(movable(Graph(std::move(data))), std::vector<bool>(4));
 }
 
+TEST(Movable, LeavesOutAValueWhoseViewIsMadeOnce) {
+  for (bool again : {false, true}) {
+    GraphData data;
+    data.tensors = {resident("x", 8), value("a", 64), view("v", 1), value("b", 64)};
+    data.ops = {op("make", {0}, {1}), op("view", {1}, {2}), op("use", {2}, {3})};
+    data.ops[1].recomputable = again;
+    data.ops[2].recomputable = false;
+    EXPECT_EQ(movable(Graph(std::move(data)))[1], again);
+  }
+}
+
 TEST(Movable, LeavesOutWhatTheBoundaryReads) {
   GraphData data;
   data.tensors = {resident("x", 8), value("a", 8), value("result", 8), resident("gradient", 8),

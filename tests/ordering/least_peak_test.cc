@@ -274,6 +274,20 @@ TEST(LeastPeak, OfNothingIsWhatIsResident) {
   EXPECT_TRUE(found.stages.empty());
 }
 
+/// As one op updates parameters that share a storage.
+TEST(LeastPeak, IsAnOrderWhereAnOpWritesAStorageByTwoInputs) {
+  GraphData data = two_branches().data();
+  const auto storage = static_cast<TensorId>(data.tensors.size());
+  data.tensors.push_back(testing::resident("parameters", 8));
+  data.ops[1].inputs = {storage, storage};
+  data.ops[1].mutates = {0, 1};
+  const Graph graph(std::move(data));
+  const remat::StageGraph stages(graph);
+  const LeastPeak found = least_peak(stages, Precedence(graph, stages), {}, Control());
+  EXPECT_EQ(found.stages.size(), 5u);
+  EXPECT_EQ(found.peak, 110);
+}
+
 TEST(KeepAllStrategy, TakesAnotherOrderOnlyWhereTheGraphsDoesNotFit) {
   const Graph graph = two_branches();
   const Bytes given = keep_all_reference(graph).peak_bytes;

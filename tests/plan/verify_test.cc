@@ -192,15 +192,17 @@ TEST_F(VerifyTest, FreedWhileACopyIsUnderWay) {
 }
 
 TEST_F(VerifyTest, ViewOfWhatIsNotLive) {
-  // An op that makes a view of a storage that it does not read.
+  // An op that makes a view of a storage that it writes another output over.
   GraphData data = sample();
-  data.tensors.push_back(view("other", 3));
-  data.ops.push_back(op("make_other", {0}, {5}));
-  data.ops.back().recomputable = true;
+  const TensorId last = data.outputs.front();
+  data.tensors.push_back(view("other", last));
+  data.tensors.push_back(value("over", data.tensors[last].bytes));
+  data.ops.push_back(op("make_other", {last}, {5, 6}));
+  data.ops.back().inplace = {{1, 0}};
   graph = Graph(std::move(data));
-  plan.actions.push_back(run(5));
+  plan.actions.push_back(run(5, {1}));
   plan.layout.reset();
-  expect(Rule::not_live, 6, "a view of tensor 3 (\"b\"), which is not live");
+  expect(Rule::not_live, 6, "makes tensor 5 (\"other\"), a view of");
 }
 
 TEST_F(VerifyTest, PrefetchOfWhatIsLive) {

@@ -14,6 +14,7 @@
 
 #include "base/error.h"
 #include "bounds/budget_floor.h"
+#include "graph/handed_out.h"
 #include "graph/io.h"
 #include "models/model.h"
 #include "plan/lower.h"
@@ -155,6 +156,17 @@ TEST(PlanWithin, ALongerLimitBeginsWithTheWorkOfAShorterOne) {
   const Planned longer = planned(7);
   ASSERT_TRUE(shorter.plan && longer.plan);
   EXPECT_LE(longer.plan->cost, shorter.plan->cost);
+}
+
+/// All is kept at once; what follows the step never fits.
+TEST(PlanWithin, EndsWhereSearchesHaveNothingToDo) {
+  const Graph chain = chain_graph(10);
+  const Bytes peak = keep_all_reference(chain).peak_bytes;
+  const Graph graph = with_after_bytes(chain, peak);
+  Control control = Control::by_work(0.01);
+  const Planned planned = plan_within(graph, strategy::default_strategy(), peak, {}, control);
+  EXPECT_EQ(planned.outcome, strategy::Outcome::infeasible);
+  EXPECT_GT(planned.smallest_budget, peak);
 }
 
 // ---- When nothing fits -------------------------------------------------------------------------

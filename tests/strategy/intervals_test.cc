@@ -10,11 +10,14 @@
 #include "base/error.h"
 #include "plan/in_place.h"
 #include "plan/lower.h"
+#include "plan/replay.h"
 #include "planner/planner.h"
 #include "strategy/intervals/branch_and_bound.h"
 #include "support/ask.h"
 #include "support/brute_force.h"
+#include "support/cheapest_sequence.h"
 #include "support/random_graph.h"
+#include "support/small_graphs.h"
 #include "support/stopping.h"
 
 namespace lowtide::strategy {
@@ -56,6 +59,26 @@ void for_small_graphs(std::uint64_t seed, int count, std::size_t most_events, co
     SCOPED_TRACE(::testing::Message() << "seed " << seed);
     check(graph, stages, events, all_plans(graph, stages, events));
   }
+}
+
+/// The rules let an op write a small value over a larger one, which plans of strategies do not.
+TEST(Intervals, ABoundIsAlsoOneOnPlansWithOtherWritesInPlace) {
+  const testing::Pattern falling{"falling", {6, 5, 4, 3, 2, 1}, {1, 2, 4, 8, 16, 32},
+                                 kNone, kNone, /*in_place=*/true};
+  int plans = 0;
+  for (const testing::Shape& shape : testing::shapes(4)) {
+    const Graph graph = testing::graph_of(shape, falling);
+    const testing::CheapestSequence cheapest(graph);
+    for (Bytes budget = structural_floor(graph).bytes;
+         budget < keep_all_reference(graph).peak_bytes; ++budget) {
+      const Decision decision = ask("intervals", graph, budget);
+      plans += !decision.executions.empty();
+      if (!decision.lower_bound) continue;
+      EXPECT_LE(*decision.lower_bound, cheapest.cost(budget, testing::Sequences::staged))
+          << graph.name() << " within " << budget;
+    }
+  }
+  EXPECT_GT(plans, 0);
 }
 
 TEST(Conflict, MissesWhatTheStageIsAboveTheLimit) {

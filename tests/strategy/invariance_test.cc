@@ -3,9 +3,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <numeric>
-#include <random>
 #include <string>
 
 #include "plan/in_place.h"
@@ -14,6 +11,7 @@
 #include "support/ask.h"
 #include "support/cheapest_sequence.h"
 #include "support/random_graph.h"
+#include "support/same_graph.h"
 #include "support/sweep.h"
 
 namespace lowtide::strategy {
@@ -22,49 +20,13 @@ namespace {
 using testing::ask;
 using testing::CheapestSequence;
 using testing::random_graph;
+using testing::relabelled;
+using testing::reordered;
 using testing::Sequences;
 using testing::share_of_peak;
 using testing::short_search;
 
-// ---- Other names for the same graph ------------------------------------------------------------
-
-template <typename T>
-std::vector<T> shuffled(std::vector<T> items, std::uint64_t seed) {
-  std::mt19937_64 random(seed);
-  for (std::size_t i = items.size(); i > 1; --i) std::swap(items[i - 1], items[random() % i]);
-  return items;
-}
-
-std::vector<int> numbers_below(int count) {
-  std::vector<int> numbers(static_cast<std::size_t>(count));
-  std::iota(numbers.begin(), numbers.end(), 0);
-  return numbers;
-}
-
-/// Tensor i becomes tensor place[i].
-Graph with_tensors_at(const Graph& graph, const std::vector<int>& place) {
-  GraphData data = graph.data();
-  const auto move = [&](TensorId& id) {
-    if (id != kNone) id = place[id];
-  };
-  for (TensorId id = 0; id < graph.num_tensors(); ++id) {
-    Tensor tensor = graph.tensor(id);
-    tensor.name = "renamed" + std::to_string(place[id]);
-    move(tensor.alias_of);
-    move(tensor.gradient_of);
-    data.tensors[place[id]] = std::move(tensor);
-  }
-  for (Op& op : data.ops) {
-    std::ranges::for_each(op.inputs, move);
-    std::ranges::for_each(op.outputs, move);
-  }
-  std::ranges::for_each(data.outputs, move);
-  return Graph(std::move(data));
-}
-
-Graph relabelled(const Graph& graph, std::uint64_t seed) {
-  return with_tensors_at(graph, shuffled(numbers_below(graph.num_tensors()), seed));
-}
+// ---- Other units ---------------------------------------------------------------------------
 
 /// Bytes and costs in other units.
 Graph scaled(const Graph& graph, Bytes bytes, double cost) {
@@ -73,40 +35,6 @@ Graph scaled(const Graph& graph, Bytes bytes, double cost) {
   for (Op& op : data.ops) {
     op.workspace_bytes *= bytes;
     op.cost *= cost;
-  }
-  return Graph(std::move(data));
-}
-
-/// A random order in which every op comes after the makers of its inputs, and writers of a resident
-/// stay in place among its readers.
-Graph reordered(const Graph& graph, std::uint64_t seed) {
-  const int ops = graph.num_ops();
-  std::vector<std::vector<bool>> before(ops, std::vector<bool>(ops));
-  for (OpId id = 0; id < ops; ++id) {
-    const Op& op = graph.op(id);
-    const auto follow = [&](TensorId tensor) {
-      for (TensorId read : {tensor, graph.storage(tensor)}) {
-        if (graph.producer(read) != kNone && graph.producer(read) != id) {
-          before[graph.producer(read)][id] = true;
-        }
-      }
-    };
-    std::ranges::for_each(op.inputs, follow);
-    std::ranges::for_each(op.outputs, follow);
-  }
-  GraphData data = graph.data();
-  data.ops.clear();
-  std::vector<bool> placed(ops);
-  std::mt19937_64 random(seed);
-  while (static_cast<int>(data.ops.size()) < ops) {
-    const OpId id = static_cast<OpId>(random() % static_cast<unsigned>(ops));
-    bool ready = !placed[id];
-    for (OpId other = 0; other < ops; ++other) {
-      ready = ready && (placed[other] || !before[other][id]);
-    }
-    if (!ready) continue;
-    placed[id] = true;
-    data.ops.push_back(graph.op(id));
   }
   return Graph(std::move(data));
 }

@@ -14,6 +14,7 @@
 #include "graph/io.h"
 #include "plan/in_place.h"
 #include "plan/lower.h"
+#include "planner/planner.h"
 #include "support/ask.h"
 #include "support/check_plan.h"
 #include "support/random_graph.h"
@@ -55,6 +56,8 @@ class Answers {
     ASSERT_TRUE(decision.smallest_peak);
     ASSERT_GT(*decision.smallest_peak, budget);
     EXPECT_THAT(decision.message, ::testing::HasSubstr(std::to_string(*decision.smallest_peak)));
+    const Plan smallest = with_in_place(graph, lower(graph, decision.smallest_executions));
+    EXPECT_EQ(smallest.peak_bytes, *decision.smallest_peak);
     const Decision again = ask(name_, graph, *decision.smallest_peak, options);
     ASSERT_NE(again.outcome, Outcome::infeasible) << again.message;
     accept(graph, again, *decision.smallest_peak);
@@ -107,6 +110,19 @@ TEST_P(EveryStrategy, PlansRealGraphs) {
     if (testing::sweep(true, false)) answers.check(graph, share_of_peak(graph, 0.8), moves);
   }
   answers.expect_valid();
+}
+
+/// A plan that runs nothing is a plan.
+TEST_P(EveryStrategy, HasAPlanWhereNothingIsNeeded) {
+  GraphData data = testing::chain_graph(4).data();
+  data.outputs.clear();
+  const Graph graph(std::move(data));
+  const Bytes budget = graph.resident_bytes();
+  Control control;
+  const planner::Planned planned = planner::plan_within(
+      graph, find_strategy(GetParam()), budget, short_search(GetParam(), 1), control);
+  if (planned.plan) return;
+  EXPECT_GT(planned.smallest_budget, budget) << planned.message;
 }
 
 /// Where each value has many readers, too. The processor's time counts, as the machine may be busy.

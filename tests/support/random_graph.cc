@@ -6,23 +6,10 @@
 #include <random>
 #include <utility>
 
+#include "support/chance.h"
+
 namespace lowtide::testing {
 namespace {
-
-/// Random draws with integers only, so that every standard library draws the same.
-class Chance {
- public:
-  explicit Chance(std::uint64_t seed) : engine_(seed) {}
-  int below(int n) { return static_cast<int>(engine_() % static_cast<std::uint64_t>(n)); }
-  bool percent(int p) { return below(100) < p; }
-  template <typename T>
-  const T& pick(const std::vector<T>& items) {
-    return items[static_cast<std::size_t>(below(static_cast<int>(items.size())))];
-  }
-
- private:
-  std::mt19937_64 engine_;
-};
 
 class Generator {
  public:

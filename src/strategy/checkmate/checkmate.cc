@@ -19,6 +19,10 @@ namespace {
 /// A bound and a cost that differ by less are equal up to rounding.
 constexpr double kSame = 1e-8;
 
+bool has_plan(const Decision& found) {
+  return found.outcome == Outcome::feasible || found.outcome == Outcome::optimal;
+}
+
 /// Solves the model. If the solution needs more than the budget inside stages that the model does
 /// not describe, describes these and solves again.
 class Checkmate {
@@ -54,9 +58,9 @@ class Checkmate {
       if (incumbent_.exists() || whole.should_stop()) break;
       Control part(whole, share_of_seconds(whole, kShare));
       const Decision found = ask_search(part, moves);
-      if (!found.executions.empty()) incumbent_.offer(remat::events_of(stages_, found.executions));
+      if (has_plan(found)) incumbent_.offer(remat::events_of(stages_, found.executions));
       if (found.lower_bound) bound_ = std::max(bound_, *found.lower_bound);
-      if (found.outcome == Outcome::infeasible) smallest_peak_ = found.smallest_peak;
+      if (found.outcome == Outcome::infeasible) note_smallest(found);
     }
     if (incumbent_.exists()) report("begins with a plan of the search");
   }
@@ -162,6 +166,7 @@ class Checkmate {
     if (incumbent_.exists()) return answer();
     result.outcome = Outcome::infeasible;
     result.smallest_peak = smallest_peak_;
+    result.smallest_executions = smallest_executions_;
     result.message = fmt::format("{} within the budget; one of {} bytes is known", what_is_known(),
                                  *result.smallest_peak);
     return result;
@@ -171,8 +176,16 @@ class Checkmate {
   void find_smallest() {
     Control again = request_.control.renewed();
     const Decision found = ask_search(again, 0);
-    if (!found.executions.empty()) incumbent_.offer(remat::events_of(stages_, found.executions));
-    smallest_peak_ = found.smallest_peak.value_or(remat::keep_all_peak(stages_));
+    if (has_plan(found)) incumbent_.offer(remat::events_of(stages_, found.executions));
+    note_smallest(found);
+    if (smallest_peak_) return;
+    smallest_peak_ = incumbent_.offer({});
+    smallest_executions_ = remat::executions_of(stages_, {});
+  }
+
+  void note_smallest(const Decision& found) {
+    smallest_peak_ = found.smallest_peak;
+    smallest_executions_ = found.smallest_executions;
   }
 
   std::string_view what_is_known() const {
@@ -199,6 +212,7 @@ class Checkmate {
   double staged_bound_ = 0;  ///< on plans that run each op at most once in a stage
   double next_report_ = 0;
   std::optional<Bytes> smallest_peak_;  ///< of the search's smallest plan
+  std::vector<OpId> smallest_executions_;
   bool is_first_ = true;
   bool infeasible_ = false;  ///< that no plan exists
   bool staged_ = false;      ///< proved only for plans with at most one run of an op in a stage

@@ -65,14 +65,14 @@ class LpRounding {
     return true;
   }
 
-  Bytes offer_rounded(const checkmate::Held& held, double threshold) {
-    return incumbent_.offer(checkmate::rounded(stages_, held, threshold));
+  void offer_rounded(const checkmate::Held& held, double threshold) {
+    incumbent_.offer(checkmate::rounded(stages_, held, threshold));
   }
 
   Decision answer() {
     Decision result;
     result.bound_model = checkmate::bound_model(form_);
-    if (!incumbent_.exists()) result.smallest_peak = keep_nothing();
+    if (!incumbent_.exists()) offer_smallest(result);
     if (incumbent_.exists()) {
       const bool optimal = incumbent_.cost() <= bound_ * (1 + 1e-9);
       result.outcome = optimal ? Outcome::optimal : Outcome::feasible;
@@ -86,10 +86,16 @@ class LpRounding {
     return result;
   }
 
-  /// The last resort, independent of the budget. Keeping everything may need less memory.
-  Bytes keep_nothing() {
+  /// The last resort, independent of the budget, is to keep nothing. To keep everything may need
+  /// less memory.
+  void offer_smallest(Decision& result) {
     const auto nothing = [](int, int) { return 0.0; };
-    return std::min(incumbent_.offer({}), offer_rounded(nothing, 1));
+    for (const auto& events : {checkmate::rounded(stages_, nothing, 1), {}}) {
+      const Bytes peak = incumbent_.offer(events);
+      if (result.smallest_peak && *result.smallest_peak <= peak) continue;
+      result.smallest_peak = peak;
+      result.smallest_executions = remat::executions_of(stages_, events);
+    }
   }
 
   const PlanRequest& request_;

@@ -15,6 +15,7 @@ Bytes Incumbent::offer(std::span<const remat::Event> events) {
     executions_ = std::move(executions);
     events_.assign(events.begin(), events.end());
     cost_ = plan.cost;
+    exists_ = true;
   }
   return plan.peak_bytes;
 }

@@ -20,7 +20,8 @@ class Incumbent {
   /// Returns the plan's peak.
   Bytes offer(std::span<const remat::Event> events);
 
-  bool exists() const { return !executions_.empty(); }
+  /// A plan of a graph that needs no op exists, and runs none.
+  bool exists() const { return exists_; }
   double cost() const { return cost_; }
   const std::vector<remat::Event>& events() const { return events_; }
   const std::vector<OpId>& executions() const { return executions_; }
@@ -31,6 +32,7 @@ class Incumbent {
   std::vector<remat::Event> events_;
   std::vector<OpId> executions_;
   double cost_ = 0;
+  bool exists_ = false;
 };
 
 }  // namespace lowtide::strategy::checkmate

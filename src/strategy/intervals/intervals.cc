@@ -36,6 +36,7 @@ class Intervals {
     if (auto kept = keep_all_if_it_fits(graph_, request_.budget_bytes)) return *std::move(kept);
     go_down();
     smallest_ = plan_.memory().peak();
+    smallest_executions_ = plan_.executions();
     plan_.set_limit(request_.budget_bytes);
     if (plan_.fits()) improve();
     if (uses_cp_sat()) {
@@ -165,6 +166,7 @@ class Intervals {
     bound_ = std::min(proof.bound, best_ ? best_cost_ : proof.bound);
     is_proved_ = best_ ? best_cost_ <= proof.bound * (1 + kRounding) : proof.infeasible;
     is_capped_ = true;
+    claim_only_what_is_so();
   }
 
   void prove() {
@@ -180,11 +182,22 @@ class Intervals {
     is_proved_ = found.complete;
     if (found.complete) bound_ = best_cost_;
     is_capped_ = found.capped;
+    claim_only_what_is_so();
+  }
+
+  /// Plans that are not searched may need less memory.
+  void claim_only_what_is_so() {
+    if (graph_.has_all_plans()) return;
+    bound_.reset();
+    is_proved_ = false;
   }
 
   Decision answer() const {
     if (!best_ && is_proved_) return none_exists();
-    if (!best_) return nothing_fits(smallest_, {}, "the search for intervals", request_.control);
+    if (!best_) {
+      return nothing_fits(smallest_, smallest_executions_, "the search for intervals",
+                          request_.control);
+    }
     Decision result;
     result.outcome = is_proved_ ? Outcome::optimal : Outcome::feasible;
     result.executions = remat::executions_of(graph_, *best_);
@@ -197,6 +210,7 @@ class Intervals {
     Decision result;
     result.outcome = Outcome::infeasible;
     result.smallest_peak = smallest_;
+    result.smallest_executions = smallest_executions_;
     result.message = fmt::format(
         "no plan{} is within the budget; one of {} bytes is known",
         is_capped_ ? fmt::format(" that runs each op at most {} times", most_intervals_) : "",
@@ -222,6 +236,7 @@ class Intervals {
   std::optional<std::vector<remat::Event>> best_;
   double best_cost_ = 0;
   Bytes smallest_ = 0;  // peak at the end of the descent
+  std::vector<OpId> smallest_executions_;
   std::optional<double> bound_;
   bool is_proved_ = false;
   bool is_capped_ = false;

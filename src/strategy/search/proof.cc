@@ -8,6 +8,7 @@
 #include "bounds/held_sets.h"
 #include "plan/in_place.h"
 #include "plan/lower.h"
+#include "remat/event_plan.h"
 
 namespace lowtide::strategy::search {
 namespace {
@@ -67,7 +68,15 @@ class Prover {
     return false;
   }
 
+  /// The program is about all plans, and knows no views: those of what it makes again may be lost.
+  bool keeps_views(const std::vector<OpId>& executions) const {
+    return std::ranges::all_of(remat::events_of(graph_, executions), [&](remat::Event event) {
+      return graph_.may_rerun(event.op, event.stage);
+    });
+  }
+
   void take(const std::vector<OpId>& executions) {
+    if (!keeps_views(executions)) return;
     const Plan plan = with_in_place(request_.graph, lower(request_.graph, executions));
     if (plan.peak_bytes > request_.budget_bytes || plan.cost >= proof_.cost) return;
     proof_.cost = plan.cost;
