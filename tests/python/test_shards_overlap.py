@@ -112,7 +112,7 @@ def test_collectives_overlap_other_ops(case, ranks, sharding, buckets, updates):
     for share in (0.0, 0.2, 0.6, 1.0):
         budget = int(smallest + share * (keep_all.arena_bytes - smallest))
         plan = lowtide.plan(graph, budget, time_limit=0.3).plan
-        found = overlapped(graph, plan)
+        found = overlapped(graph, plan, costs_of_collectives(0.0))
         require_waits(graph, found)
         assert lowtide.verify(graph, found, budget) is None
         assert found.arena_bytes == plan.arena_bytes
@@ -202,5 +202,5 @@ def gathered_twice():
 def test_a_second_gather_starts_behind_the_wait_for_the_first():
     graph, plan = gathered_twice()
     assert lowtide.verify(graph, plan) is None
-    found = overlapped(graph, plan)
+    found = overlapped(graph, plan, costs_of_collectives(0.0))
     assert [action[1] for action in found.actions if action[0] == "run"] == [0, 1, 0, 2, 1, 3]

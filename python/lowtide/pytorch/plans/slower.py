@@ -12,13 +12,15 @@ from ...interruptible import interruptible
 from ..budget.memory import Moved
 from ..budget.offload import HOST, Offload
 from ..budget.settings import Settings
+from .agreed_speed import speed_of_ranks
 from .cost_units import as_seconds
 from .pace import Pace
 
 
 class Slower:
-    """Slower memory for the graphs of a model on one device, in one place or in two. Raises
-    InputError where the device's values cannot move there."""
+    """Slower memory for the graphs of a model on one device, in one place or in two. Each of
+    several ranks has its own, as fast as the slowest of them. Raises InputError where the device's
+    values cannot move there."""
 
     def __init__(self, settings: Settings, device: str):
         offload, limit = settings.offload, settings.offload_budget
@@ -129,8 +131,16 @@ class _Place:
         self.memory = (_runtime.SlowerMemory.host(device) if offload.is_host
                        else _runtime.SlowerMemory.disk(offload.folder, device))
         self.pace = Pace()
-        self._is_given = offload.speed is not None
-        self._speed: _core.Speed = offload.speed or _speed(self.memory, settings)
+        group = settings.group
+        #: Whether it stays, however long copies take: one that a person gives is theirs, and ranks
+        #: have seen unlike times.
+        self._stays = offload.speed is not None or group is not None
+
+        def find() -> _core.Speed:
+            return offload.speed or _speed(self.memory, settings)
+
+        self._speed: _core.Speed = (find() if group is None
+                                    else speed_of_ranks(group, self.memory.name, find))
         self.taken: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
         self.reserved_bytes = 0
         self._limit, self._option = limit, option
@@ -153,8 +163,8 @@ class _Place:
         self.pace.note(moved, 2 * planned if shared else planned)
 
     def end_step(self, step_seconds: float) -> bool:
-        """Whether the speed is another one now. One that a person gives is theirs."""
-        return not self._is_given and self.pace.end_step(step_seconds)
+        """Whether the speed is another one now."""
+        return not self._stays and self.pace.end_step(step_seconds)
 
     def describe_pace(self) -> str:
         return (f"copies to and from {self.memory.name} take {self.pace.slowdown:.1f} times as "
