@@ -6,6 +6,7 @@ import os
 import pathlib
 import random
 import resource
+import types
 from unittest import mock
 
 import lowtide
@@ -136,6 +137,7 @@ def moved_within(rank, budget, folder, steps):
     model, optimizer = wrapped(PLAIN, rank, budget, folder, strategy="offload")
     given = batches(rank, 2 + steps)
     trained(model, optimizer, given[:2])
+    assert "moves to slower memory" in lowtide.explain(model)
     held = sum(getattr(parameter, "_local_tensor", parameter).nbytes
                for parameter in model.parameters())
     session_of(model).release()
@@ -169,12 +171,42 @@ def test_plans_are_for_the_slowest_disk(two, tmp_path):
     assert plan == same
 
 
+class OneRank:
+    """A group that says what it would of one rank."""
+
+    def together(self, what, do):
+        return do()
+
+    def meet(self, what, about, *numbers):
+        return [numbers]
+
+    def largest(self, what, about, *numbers):
+        return list(numbers)
+
+
+def speed_of(offload):
+    settings = types.SimpleNamespace(offload=offload, offload_budget=None, group=OneRank())
+    (place, _), = slower.Slower(settings, "cpu").places
+    return place
+
+
+def test_a_speed_that_is_given_counts_and_another_is_measured_once(tmp_path, monkeypatch):
+    speeds = [((1e-3, 1e6), (2e-3, 2e6), True), ((1e-3, 3e6), (2e-3, 3e6), True)]
+    monkeypatch.setattr(slower, "_speed", lambda memory, settings: speeds.pop(0))
+    assert speed_of(lowtide.Offload(tmp_path)) == ((1e-3, 1e6), (2e-3, 2e6), True)
+    for rate in (2e9, 5e9):
+        given = lowtide.Offload(tmp_path, bandwidth=f"{rate / 1e9:g}GB/s")
+        assert speed_of(given) == ((0.0, rate), (0.0, rate), False)
+    assert speed_of(lowtide.Offload(tmp_path)) == ((1e-3, 1e6), (2e-3, 2e6), True)
+
+
 def refused(rank, budget, folder):
     """The smallest budget that is named, and what a step takes within it."""
     with pytest.raises(lowtide.InfeasibleError) as caught:
-        wrapped(PLAIN, rank, budget, folder, sharding=None)
+        wrapped(PLAIN, rank, budget, folder, sharding=None, time_limit=0.1)
     smallest = caught.value.smallest_budget
-    model, optimizer = wrapped(PLAIN, rank, smallest, folder, sharding=None)
+    model, optimizer = wrapped(PLAIN, rank, smallest, folder, sharding=None,
+                               time_limit=0.1)
     trained(model, optimizer, batches(rank, 2))
     return smallest, model.memory.measured_peak
 
@@ -305,7 +337,7 @@ def drawn(seed):
     names = [choose.choice(list(LAYERS)) for _ in range(6)]
     return ("linear", "relu", *names, "linear", "dropout"), {
         "sharding": choose.choice(["none", "gradients", "full"]),
-        "strategy": choose.choice([None, "offload"]),
+        "strategy": choose.choice([None, "offload"]), "fused_update": choose.random() < 0.3,
         "offload_budget": choose.choice([None, "6MiB"])}, choose.choice(
             ["300MB/s", "2GB/s,1GB/s", "30GB/s"]), choose.choice([60, 75, 90])
 
@@ -323,7 +355,8 @@ def first_that_fits(rank, names, percent, folder, bandwidth, **options):
 @pytest.mark.parametrize("seed", sweep(range(20), usual=[]))
 def test_random_models(two, tmp_path, seed):
     names, options, bandwidth, percent = drawn(seed)
-    expected = run(two, losses_and_parameters, names, None, sharding=options["sharding"])
+    expected = run(two, losses_and_parameters, names, None, sharding=options["sharding"],
+                   fused_update=options["fused_update"])
     found = run(two, first_that_fits, names, percent, tmp_path, bandwidth, **options)
     require_same(found, expected)
     for _, _, memory in found:

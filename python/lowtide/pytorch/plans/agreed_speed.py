@@ -9,23 +9,22 @@ from ..shards.group import Group
 
 _NANOSECONDS = 1e9
 
-#: By ranks and place: what was agreed on.
-_agreed: dict[tuple[tuple[int, ...], str], _core.Speed] = {}
+#: By place, as it was measured.
+_measured: dict[str, _core.Speed] = {}
 
 
-def speed_of_ranks(group: Group, place: str, find: Callable[[], _core.Speed]) -> _core.Speed:
-    """What ``find`` returns on the rank where each copy takes the longest: ranks may have disks of
-    their own, and one plan. It is asked once for the same ranks and the same place, so that
-    predictions of one program can be compared. Where it raises on a rank, all ranks raise."""
-    key = group.ranks, place
-    known = _agreed.get(key)
-    speed = group.together("measure slower memory", lambda: known or find())
-    _agreed[key] = _slowest(group, speed)
-    return _agreed[key]
+def measured_once(place: str, measure: Callable[[], _core.Speed]) -> _core.Speed:
+    """In this process, so that predictions of one program can be compared."""
+    if place not in _measured:
+        _measured[place] = measure()
+    return _measured[place]
 
 
-def _slowest(group: Group, speed: _core.Speed) -> _core.Speed:
-    (out_latency, out_rate), (in_latency, in_rate), shared = speed
+def speed_of_ranks(group: Group, find: Callable[[], _core.Speed]) -> _core.Speed:
+    """The least of what ``find`` returns on the ranks: they may have disks of their own, and have
+    one plan. Where it raises on a rank, all raise."""
+    (out_latency, out_rate), (in_latency, in_rate), shared = group.together(
+        "measure slower memory", find)
     found = group.meet("compare slower memory", "",
                        *(round(_NANOSECONDS * seconds) for seconds in (out_latency, in_latency)),
                        round(out_rate), round(in_rate))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 import torch
 
@@ -12,7 +12,7 @@ from ...interruptible import interruptible
 from ..budget.memory import Moved
 from ..budget.offload import HOST, Offload
 from ..budget.settings import Settings
-from .agreed_speed import speed_of_ranks
+from .agreed_speed import measured_once, speed_of_ranks
 from .cost_units import as_seconds
 from .pace import Pace
 
@@ -42,9 +42,9 @@ class Slower:
         for place, done, planned, apart in zip(self._places, moved, copying, away):
             place.note_pass(done, as_seconds(planned, graph), apart)
 
-    def end_step(self, step_seconds: float) -> dict[str, str]:
+    def end_step(self, step_seconds: Callable[[], float]) -> dict[str, str]:
         """By name, what is to be said of places whose copies are slower or faster from now on than
-        they were taken to be. ``step_seconds``: that the step was planned to take."""
+        they were taken to be. ``step_seconds``: gives what the step was planned to take."""
         return {place.memory.name: place.describe_pace() for place in self._places
                 if place.end_step(step_seconds)}
 
@@ -136,11 +136,12 @@ class _Place:
         #: have seen unlike times.
         self._stays = offload.speed is not None or group is not None
 
-        def find() -> _core.Speed:
-            return offload.speed or _speed(self.memory, settings)
+        def measured() -> _core.Speed:
+            return _speed(self.memory, settings)
 
-        self._speed: _core.Speed = (find() if group is None
-                                    else speed_of_ranks(group, self.memory.name, find))
+        self._speed: _core.Speed = (
+            offload.speed or measured() if group is None else speed_of_ranks(
+                group, lambda: offload.speed or measured_once(self.memory.name, measured)))
         self.taken: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
         self.reserved_bytes = 0
         self._limit, self._option = limit, option
@@ -162,9 +163,9 @@ class _Place:
         # Copies in both directions at once each take the time of both where they share their way.
         self.pace.note(moved, 2 * planned if shared else planned)
 
-    def end_step(self, step_seconds: float) -> bool:
+    def end_step(self, step_seconds: Callable[[], float]) -> bool:
         """Whether the speed is another one now."""
-        return not self._stays and self.pace.end_step(step_seconds)
+        return not self._stays and self.pace.end_step(step_seconds())
 
     def describe_pace(self) -> str:
         return (f"copies to and from {self.memory.name} take {self.pace.slowdown:.1f} times as "
