@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "graph/boundary.h"
+#include "graph/in_flight.h"
 #include "plan/in_place.h"
 #include "remat/stage_graph.h"
 
@@ -169,7 +170,7 @@ std::vector<bool> movable(const Graph& graph) {
     for (TensorId out : graph.op(id).outputs) {
       if (graph.storage(out) != out) result[graph.storage(out)] = false;
     }
-    if (is_boundary(graph.op(id))) {
+    if (is_boundary(graph.op(id)) || is_wait(graph.op(id))) {
       for (TensorId in : graph.op(id).inputs) result[graph.storage(in)] = false;
     }
   }

@@ -28,7 +28,8 @@ struct LoadGraph {
 std::vector<TensorId> loaded_residents(const Graph& graph, const LoadGraph& loads);
 
 /// Whether a plan may move the storage: a value with bytes that only one needed op makes, no output
-/// of the graph and nothing in the caller's memory.
+/// of the graph, nothing in the caller's memory and nothing that an op waits for, as it may be
+/// written while a copy of it begins.
 std::vector<bool> movable(const Graph& graph);
 
 /// Which ops may run again in a graph with loads.

@@ -73,6 +73,19 @@ TEST(Movable, LeavesOutWhatTheBoundaryReads) {
   EXPECT_EQ(movable(Graph(std::move(data))), only_a);
 }
 
+TEST(Movable, LeavesOutWhatACollectiveUsesUntilItIsWaitedFor) {
+  GraphData data;
+  data.tensors = {resident("x", 8), value("gradient", 8), value("pending", 8), value("mean", 8),
+                  value("y", 8)};
+  data.ops = {op("make gradient", {0}, {1}), op("start", {1}, {2}), op("wait", {2, 1}, {3}),
+              op("make y", {3}, {4})};
+  data.ops[1].type = "lowtide::exchange_start";
+  data.ops[2].type = "lowtide::exchange_wait";
+  data.outputs = {4};
+  const std::vector<bool> only_mean{false, false, false, true, false};
+  EXPECT_EQ(movable(Graph(std::move(data))), only_mean);
+}
+
 TEST(MovableProperty, OnlyNeededValuesWithBytesThatAreNoOutputs) {
   for (std::uint64_t seed = 0; seed < 200; ++seed) {
     SCOPED_TRACE(seed);

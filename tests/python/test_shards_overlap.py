@@ -8,7 +8,7 @@ import random
 import lowtide
 import pytest
 import torch
-from lowtide import _runtime
+from lowtide import _core, _runtime
 from lowtide.pytorch.budget.settings import Settings
 from lowtide.pytorch.dynamo.joint_trace import trace_joint
 from lowtide.pytorch.shards.collectives import (
@@ -112,7 +112,7 @@ def test_collectives_overlap_other_ops(case, ranks, sharding, buckets, updates):
     for share in (0.0, 0.2, 0.6, 1.0):
         budget = int(smallest + share * (keep_all.arena_bytes - smallest))
         plan = lowtide.plan(graph, budget, time_limit=0.3).plan
-        found = overlapped(graph, plan)
+        found = overlapped(graph, plan, costs_of_collectives(0.0))
         require_waits(graph, found)
         assert lowtide.verify(graph, found, budget) is None
         assert found.arena_bytes == plan.arena_bytes
@@ -122,6 +122,45 @@ def test_collectives_overlap_other_ops(case, ranks, sharding, buckets, updates):
         require_times_of_lanes(graph, plan, found)
         before, after = before + sum(distances(graph, plan)), after + sum(distances(graph, found))
     assert after > before
+
+
+#: In seconds and bytes per second, as of a slow disk beside ops that take microseconds.
+SLOW, FAST = [((1e-6, rate), (1e-6, rate), shared) for rate, shared in ((2e8, True), (1e10, False))]
+PLACES = [(SLOW, None), (FAST, None), (FAST, SLOW)]
+CASES_OF_COPIES = [(case, sharding, buckets, places) for case in CASES
+                   for sharding in ("none", "full") for buckets in BUCKETS for places in PLACES]
+
+
+@pytest.mark.parametrize("case, sharding, buckets, places", sweep(
+    CASES_OF_COPIES, usual=[("gpt", "full", BUCKETS[3], PLACES[0]),
+                            ("layers", "full", BUCKETS[0], PLACES[2]),
+                            ("convolutions", "none", BUCKETS[1], PLACES[1])]))
+def test_collectives_overlap_copies(case, sharding, buckets, places):
+    """Of plans that move values, which end no later for that on all lanes."""
+    with group_of(2) as group:
+        graph = captured_for(case, group, sharding, buckets[0], None, buckets[1])
+    keep_all = lowtide.plan(graph, "100%", "keep-all").plan
+    first, second = places
+    copies = overlaps = 0
+    for share in (0.7, 0.85, 0.9, 0.97):
+        budget = int(share * keep_all.arena_bytes)
+        plan = _core.plan_moving(graph, budget, "offload", (first, None),
+                                 second and (second, None), 0.3, False).plan
+        if plan is None:
+            continue
+        copies += sum(verb == "offload" for verb, *_ in plan.actions)
+        for busy in (0.0, 1.0):
+            costs = costs_of_collectives(busy)
+            found = overlapped(graph, plan, costs)
+            require_waits(graph, found)
+            assert lowtide.verify(graph, found, budget) is None
+            assert found.arena_bytes == plan.arena_bytes
+            assert found.slower_places == plan.slower_places
+            assert overlapped_cost(graph, found, costs) <= (
+                overlapped_cost(graph, plan, costs) * (1 + 1e-9))
+            overlaps += distances(graph, found) != distances(graph, plan)
+        assert overlapped_cost(graph, found, costs) == pytest.approx(found.cost)
+    assert copies > 0 and overlaps > 0
 
 
 def moved(plan, source, target):
@@ -176,6 +215,16 @@ def test_memory_that_is_given_away_too_early_is_seen():
     assert refused > 0
 
 
+def test_a_copy_of_what_is_in_flight_is_seen():
+    graph, plan = gathered_twice()
+    document = json.loads(plan.format())
+    del document["offsets"], document["arena_bytes"]
+    document["version"] = 2
+    document["actions"][1:1] = [["offload", 1], ["wait", 1]]
+    with pytest.raises(lowtide.Error, match="that the collective uses which makes pending"):
+        require_waits(graph, lowtide.Plan.parse(json.dumps(document)))
+
+
 def gathered_twice():
     """A graph whose wait may be written over what it waits for, and a plan that gathers again
     elsewhere."""
@@ -202,5 +251,5 @@ def gathered_twice():
 def test_a_second_gather_starts_behind_the_wait_for_the_first():
     graph, plan = gathered_twice()
     assert lowtide.verify(graph, plan) is None
-    found = overlapped(graph, plan)
+    found = overlapped(graph, plan, costs_of_collectives(0.0))
     assert [action[1] for action in found.actions if action[0] == "run"] == [0, 1, 0, 2, 1, 3]

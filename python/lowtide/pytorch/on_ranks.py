@@ -156,9 +156,8 @@ class _LayoutChoice:
     def _trace(self, layout: GraphLayout) -> None:
         """Where no layout before had a plan, from which the graphs are known."""
         if self.again is None:
-            without = dataclasses.replace(self.settings, budget=Budget.parse(None))
-            with planned_as_it_is(self.model, self.example_inputs, without, self.group, layout,
-                                  self.wrapped) as session:
+            with planned_as_it_is(self.model, self.example_inputs, self.settings.without_budget(),
+                                  self.group, layout, self.wrapped) as session:
                 self.again = _captured_alike(session)
 
     def _predicted(self, layout: GraphLayout, settings: Settings) -> float:

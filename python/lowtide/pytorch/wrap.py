@@ -178,6 +178,8 @@ def wrap(
     object, gets them, and its state is placed with them. All ranks need batches of the same sizes.
     ``coalesce``: whether small parameters and gradients may go in one message, and more of them in
     one collective, where there is a budget and plans within it are predicted to be faster for it.
+    With ``offload``, values of each rank move, to a file of its own where it is a folder, and
+    neither parameters nor the state of the optimizer do.
     ``.no_sync()`` of the result is for accumulation, as of DistributedDataParallel.
     ``.memory`` of the result, or ``lowtide.memory`` of it where the model has something of that
     name, says what was planned and measured, ``lowtide.explain`` what is kept and what runs again.

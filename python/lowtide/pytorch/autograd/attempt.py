@@ -29,10 +29,12 @@ Costs = Mapping[tuple[bool, Kind], float]
 
 @dataclasses.dataclass(frozen=True)
 class Outcome:
-    """``cost``: of the plan and of what it needs beside it."""
+    """``cost``: of the plan and of what it needs beside it. ``step_cost``: the same, where
+    collectives run beside ops."""
 
     plan: Plan | None = None
     cost: float = math.inf
+    step_cost: float = math.inf
 
 
 @dataclasses.dataclass(frozen=True)

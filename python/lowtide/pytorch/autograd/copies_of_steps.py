@@ -47,7 +47,7 @@ class CopiesOfSteps:
         slower = self.graphs.slower_for(region.captured.device)
         if slower is None:
             return
-        changes = slower.end_step(self.step_seconds())
+        changes = slower.end_step(self.step_seconds)
         for place, change in changes.items():
             self.notices.warn_once(f"pace of {place}", f"lowtide: {change}{_ADVICE}")
         if changes or self._count_searches() < self._searches:

@@ -208,7 +208,8 @@ class Graphs:
         try:
             share = self.account.share(region)
             plan = self.step_plans.in_share(region, silent=True)
-            return self.account.share(region), Outcome(plan, region.cost(plan))
+            return self.account.share(region), Outcome(plan, region.cost(plan),
+                                                       region.chosen_cost(plan))
         except InfeasibleError:
             return share, Outcome()
 
@@ -220,7 +221,8 @@ class Graphs:
         except InfeasibleError:
             return Outcome()
         slower = self.slower_for(region.captured.device)
-        return Outcome(plan, region.cost(plan) + self.state.chosen_cost(region, slower))
+        of_state = self.state.chosen_cost(region, slower)
+        return Outcome(plan, region.cost(plan) + of_state, region.chosen_cost(plan) + of_state)
 
     def _smallest(self, region: Region, instead_of: Region | None = None) -> int:
         """The smallest budget that would do, were the region there."""

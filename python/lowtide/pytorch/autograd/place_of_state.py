@@ -35,8 +35,9 @@ class PlaceOfState:
 
     def __init__(self, settings: Settings, account: BudgetAccount, lock: AbstractContextManager):
         self._settings, self._account = settings, account
+        is_alone = settings.layout is None  # of several ranks, values move alone
         self._wanted = (settings.offload.optimizer_state
-                        if settings.offload and not settings.fused_update else False)
+                        if settings.offload and is_alone and not settings.fused_update else False)
         why_not = "" if self._wanted is False else why_not_in_pieces(settings.optimizer)
         if self._wanted and why_not:
             raise InputError(f"optimizer_state=True: {why_not}. Leave it out, and the state stays "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from ... import InfeasibleError, Plan
@@ -55,13 +56,15 @@ class PlaceOfValues:
         costs = {}
         for may_move in choices:
             self.set(may_move)
-            cost = self._cost_if_any(step, planned)
-            if cost is not None:
-                costs[may_move] = cost
-                if cost <= _least_cost(step):
+            with contextlib.suppress(InfeasibleError):
+                plans = {region: planned(region) for region in step}
+                costs[may_move] = sum(passes * region.chosen_cost(plans[region])
+                                      for region, passes in step.items())
+                if _keep_all(step, plans):
                     break
         if not costs:
-            self._cost(step, planned)  # raises why not
+            for region in step:
+                planned(region)  # raises why not
         self.set(min(costs, key=lambda may_move: (costs[may_move], may_move)))
 
     def choose_smallest(self, step: Mapping[Region, int], enough: Callable[[], int]) -> int:
@@ -83,16 +86,9 @@ class PlaceOfValues:
         least = most and MayMove.VALUES if self._account.moves_state else MayMove.NOTHING
         return [may_move for may_move in MayMove if least <= may_move <= most]
 
-    def _cost(self, step: Mapping[Region, int], planned: Callable[[Region], Plan]) -> float:
-        return sum(passes * region.cost(planned(region)) for region, passes in step.items())
-
-    def _cost_if_any(self, step: Mapping[Region, int],
-                     planned: Callable[[Region], Plan]) -> float | None:
-        try:
-            return self._cost(step, planned)
-        except InfeasibleError:
-            return None
 
 
-def _least_cost(step: Mapping[Region, int]) -> float:
-    return sum(passes * region.priced.keep_all_cost for region, passes in step.items())
+def _keep_all(step: Mapping[Region, int], plans: Mapping[Region, Plan]) -> bool:
+    """Whether no plan of a step takes longer than to keep everything."""
+    least = sum(passes * region.priced.keep_all_cost for region, passes in step.items())
+    return sum(passes * region.cost(plans[region]) for region, passes in step.items()) <= least

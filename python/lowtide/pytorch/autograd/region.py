@@ -246,15 +246,22 @@ class Region:
             return plan.cost
         placed = len(self._values.parameters) if layout.shards else 0
         return (overlapped_cost(self.priced.graph, plan, layout.costs)
-                + layout.costs.outside(placed))
+                + layout.costs.outside(placed, moves=plan.slower_bytes > 0))
 
     def cost(self, plan: Plan) -> float:
         """Of the plan, with the time that parameters take to leave before it and to come back
         after it."""
+        return plan.cost + self._apart_cost(plan)
+
+    def chosen_cost(self, plan: Plan) -> float:
+        """The same, by which it is chosen what moves: with all that runs beside ops."""
+        return self.step_cost(plan) + self._apart_cost(plan)
+
+    def _apart_cost(self, plan: Plan) -> float:
         if not plan.residents_away or self._slower is None:
-            return plan.cost
+            return 0.0
         graph = self.priced.graph
-        return plan.cost + as_cost(self._slower.seconds_apart(graph, plan), graph)
+        return as_cost(self._slower.seconds_apart(graph, plan), graph)
 
     @property
     def pending_passes(self) -> int:
@@ -282,9 +289,14 @@ class Region:
 
     def reserve(self, plan: Plan) -> None:
         """Takes the room in slower memory that a pass by the plan needs. Raises Error where there
-        is none, so that this is known before a step."""
-        if plan.slower_bytes:
+        is none, on whatever rank, so that this is known before a step."""
+        group = self._settings.group
+        if not plan.slower_bytes:
+            return
+        if group is None:
             self._idle(plan)
+        else:
+            group.together("take room in slower memory", lambda: self._idle(plan))
 
     def rehearse(self, plan: Plan, primals: Sequence) -> None:
         """Records both halves without a step, so that what cannot be recorded is known by now. Does

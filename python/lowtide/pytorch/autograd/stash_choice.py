@@ -50,7 +50,8 @@ def cheapest_region(stashes: Stashes[Captured], settings: Settings, make: MakeRe
     search = _SetSearch(plain, lambda chosen: make(briefly, chosen, plain.region), attempt)
     for allowed in _kinds(stashes):
         search.look(allowed)
-    best = min(search.attempts, key=_free_cost)
+    # Whether values move was chosen by that, too.
+    best = min(search.attempts, key=lambda attempt: attempt.free.step_cost)
     if best.free.plan is None:
         best = min(search.attempts, key=lambda attempt: smallest(attempt.region))
     best.region.search_by(settings)

@@ -116,6 +116,11 @@ class Settings:
             self._set("report", aloud(self.report))
         optimizer_state_bytes(self.optimizer, ())
 
+    def without_budget(self) -> Settings:
+        """Of the same step where every value is kept, so that nothing moves."""
+        return dataclasses.replace(self, budget=Budget.parse(None), strategy=None, options={},
+                                   offload=None, offload_budget=None)
+
     def require_sizes_may_vary(self) -> None:
         """Raises InputError for what plans of a range of sizes are not made with."""
         refused = {"mode": self.mode != "executor", "cuda_graph": self.cuda_graph,
@@ -127,12 +132,16 @@ class Settings:
 
     def require_ranks_may_train(self) -> None:
         """Raises InputError for what is not done on several ranks."""
-        refused = {"mode": self.mode != "executor", "cuda_graph": self.cuda_graph,
-                   "offload": self.offload is not None}
+        refused = {"mode": self.mode != "executor", "cuda_graph": self.cuda_graph}
         for name, is_refused in refused.items():
             if is_refused:
                 raise InputError(f"a mesh is not for {name}={getattr(self, name)!r} yet: leave one "
                                  f"of them out")
+        for name in ("parameters", "optimizer_state"):
+            if getattr(self.offload, name, None):
+                raise InputError(f"{name}=True of lowtide.Offload is not for a mesh yet, on which "
+                                 f"values move alone: leave one of them out; sharding=\"full\" "
+                                 f"divides parameters and the optimizer's state among the ranks")
 
     def _require_inductor_can(self) -> None:
         if self.cache:

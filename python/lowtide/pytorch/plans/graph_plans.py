@@ -74,8 +74,9 @@ class GraphPlans:
             make = self._find_soon if soon else self._find
             self._limits[budget_bytes] = self._settings.time_limit
             try:
-                self._found[budget_bytes] = self._kept_unmoved(budget_bytes) or plan_of_ranks(
-                    self.priced.graph, self._settings.group, budget_bytes, make)
+                self._found[budget_bytes] = plan_of_ranks(
+                    self.priced.graph, self._settings, budget_bytes,
+                    lambda wanted: self._kept_unmoved(wanted) or make(wanted))
             except NoPlan as error:
                 self._refusals[budget_bytes] = error.refusal
                 raise
@@ -170,7 +171,8 @@ class GraphPlans:
                 break
             middle = (low + needed_bytes(self.priced.graph, found)) // 2
             try:
-                found = self._search(middle, brief)
+                found = plan_of_ranks(self.priced.graph, self._settings, middle,
+                                      lambda wanted: self._search(wanted, brief))
             except NoPlan:
                 low = middle + 1
         return found

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 import torch
 
@@ -12,13 +12,15 @@ from ...interruptible import interruptible
 from ..budget.memory import Moved
 from ..budget.offload import HOST, Offload
 from ..budget.settings import Settings
+from .agreed_speed import measured_once, speed_of_ranks
 from .cost_units import as_seconds
 from .pace import Pace
 
 
 class Slower:
-    """Slower memory for the graphs of a model on one device, in one place or in two. Raises
-    InputError where the device's values cannot move there."""
+    """Slower memory for the graphs of a model on one device, in one place or in two. Each of
+    several ranks has its own, as fast as the slowest of them. Raises InputError where the device's
+    values cannot move there."""
 
     def __init__(self, settings: Settings, device: str):
         offload, limit = settings.offload, settings.offload_budget
@@ -40,9 +42,9 @@ class Slower:
         for place, done, planned, apart in zip(self._places, moved, copying, away):
             place.note_pass(done, as_seconds(planned, graph), apart)
 
-    def end_step(self, step_seconds: float) -> dict[str, str]:
+    def end_step(self, step_seconds: Callable[[], float]) -> dict[str, str]:
         """By name, what is to be said of places whose copies are slower or faster from now on than
-        they were taken to be. ``step_seconds``: that the step was planned to take."""
+        they were taken to be. ``step_seconds``: gives what the step was planned to take."""
         return {place.memory.name: place.describe_pace() for place in self._places
                 if place.end_step(step_seconds)}
 
@@ -129,8 +131,17 @@ class _Place:
         self.memory = (_runtime.SlowerMemory.host(device) if offload.is_host
                        else _runtime.SlowerMemory.disk(offload.folder, device))
         self.pace = Pace()
-        self._is_given = offload.speed is not None
-        self._speed: _core.Speed = offload.speed or _speed(self.memory, settings)
+        group = settings.group
+        #: Whether it stays, however long copies take: one that a person gives is theirs, and ranks
+        #: have seen unlike times.
+        self._stays = offload.speed is not None or group is not None
+
+        def measured() -> _core.Speed:
+            return _speed(self.memory, settings)
+
+        self._speed: _core.Speed = (
+            offload.speed or measured() if group is None else speed_of_ranks(
+                group, lambda: offload.speed or measured_once(self.memory.name, measured)))
         self.taken: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
         self.reserved_bytes = 0
         self._limit, self._option = limit, option
@@ -152,9 +163,9 @@ class _Place:
         # Copies in both directions at once each take the time of both where they share their way.
         self.pace.note(moved, 2 * planned if shared else planned)
 
-    def end_step(self, step_seconds: float) -> bool:
-        """Whether the speed is another one now. One that a person gives is theirs."""
-        return not self._is_given and self.pace.end_step(step_seconds)
+    def end_step(self, step_seconds: Callable[[], float]) -> bool:
+        """Whether the speed is another one now."""
+        return not self._stays and self.pace.end_step(step_seconds())
 
     def describe_pace(self) -> str:
         return (f"copies to and from {self.memory.name} take {self.pace.slowdown:.1f} times as "

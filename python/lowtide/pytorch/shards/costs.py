@@ -93,6 +93,8 @@ class CollectiveCosts:
                 op["cost"] += MICROSECONDS * self.by_start[op["type"]].of(made, len(op["inputs"]))
         return Graph.parse(json.dumps(document), f"the graph of {measured.name}")
 
-    def outside(self, placed_parameters: int) -> float:
-        """What a step with so many DTensors takes beside its ops, as costs are counted."""
-        return MICROSECONDS * (_MEETINGS * self.meeting + placed_parameters * self.per_parameter)
+    def outside(self, placed_parameters: int, moves: bool = False) -> float:
+        """What a step with so many DTensors takes beside its ops, as costs are counted. ``moves``:
+        whether ranks meet once more, as values move and there may be no room for them."""
+        meetings = _MEETINGS + moves
+        return MICROSECONDS * (meetings * self.meeting + placed_parameters * self.per_parameter)

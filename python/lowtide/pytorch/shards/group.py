@@ -107,10 +107,25 @@ class Group(Ranks):
             except Exception as error:
                 failure = error
                 message = pickle.dumps((False, _picklable(error)))
-        done, value = pickle.loads(self._from_first(message))
+        done, value = pickle.loads(self._from(0, message))
         if not done:
             raise failure or value
         return value
+
+    def together(self, what: str, do: Callable[[], Value]) -> Value:
+        """What ``do`` returns here. Where it raises on some rank, that one raises what it did, and
+        the others an Error that names it."""
+        failure: Exception | None = None
+        try:
+            done = do()
+        except Exception as error:
+            failure = error
+        failed = [rank for rank, (number,) in enumerate(self.meet(what, "", failure is not None))
+                  if number]
+        if not failed:
+            return done
+        text = self._from(failed[0], str(failure).encode() if failed[0] == self.rank else b"")
+        raise failure or Error(f"rank {failed[0]} of {self.size} failed to {what}: {text.decode()}")
 
     @contextlib.contextmanager
     def failing_together(self, what: str) -> Iterator[None]:
@@ -160,14 +175,14 @@ class Group(Ranks):
                 if dense.data_ptr() != tensor.data_ptr():
                     tensor.copy_(dense)
 
-    def _from_first(self, message: bytes) -> bytes:
-        """The message of the first rank, on all of them."""
-        size = _SIZE.unpack(self._broadcast(bytearray(_SIZE.pack(len(message)))))[0]
-        found = self._broadcast(bytearray(message) if self.rank == 0 else bytearray(size))
+    def _from(self, rank: int, message: bytes) -> bytes:
+        """The message of that rank, on all of them."""
+        size = _SIZE.unpack(self._broadcast(rank, bytearray(_SIZE.pack(len(message)))))[0]
+        found = self._broadcast(rank, bytearray(message) if self.rank == rank else bytearray(size))
         return bytes(found)
 
-    def _broadcast(self, buffer: bytearray) -> bytearray:
-        dist.broadcast(_bytes_of(buffer), group=self._talk, group_src=0)
+    def _broadcast(self, rank: int, buffer: bytearray) -> bytearray:
+        dist.broadcast(_bytes_of(buffer), group=self._talk, group_src=rank)
         return buffer
 
     def _all(self, mine: bytes) -> list[bytes]:

@@ -2,7 +2,7 @@
 
 A plan has each wait right behind its start, as the graph has them. Here starts move forward and
 waits back, over ops that touch none of the memory in use by the collective. Addresses stay as they
-are, so nothing takes more memory than the plan has.
+are, so nothing takes more memory than the plan has. Copies to slower memory stay in their order.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from ... import Error, Graph, Plan, replay, verify
 from ..capture.captured import BOUNDARY
 from ..capture.updates import UPDATE
 from .collectives import EXCHANGE_START, GATHER_STARTS, WAITS
+from .costs import CollectiveCosts
+from .step_time import overlapped_cost
 
 #: Of an arena: the first byte and the one behind the last.
 Range = tuple[int, int]
@@ -43,7 +45,8 @@ class _Op:
 
 @dataclasses.dataclass(eq=False)
 class _Action:
-    """Of a plan. ``ranges``: of what a run begins, its workspace included, or of what is freed."""
+    """Of a plan. ``ranges``: of what a run or a load begins, its workspace included, or of what is
+    freed."""
 
     verb: str
     index: int
@@ -52,27 +55,32 @@ class _Action:
     ranges: list[Range] = dataclasses.field(default_factory=list)
 
 
-def overlapped(graph: Graph, plan: Plan) -> Plan:
+def overlapped(graph: Graph, plan: Plan, costs: CollectiveCosts) -> Plan:
     """The plan with its collectives started as early, and waited for as late, as memory allows.
+    Where values move, only if it ends no later for that: copies that ops wait for may begin later.
     Raises Error for a plan that gives memory of a collective away before it is waited for."""
     if plan.arena_bytes is None or not any(op.type in WAITS for op in graph.ops):
         return plan
     schedule = _Schedule(graph, plan)
     schedule.leave_useless_out()
+    orders = [schedule.plan()] if plan.slower_bytes else []
     schedule.start_early()
     schedule.wait_late()
-    found = schedule.plan()
-    require_waits(graph, found)
-    fault = verify(graph, found)
-    if fault is not None:
-        raise Error(f"the plan of {graph.name} is not valid with collectives in flight: "
-                    f"{fault.message}")
-    return found
+    orders.append(schedule.plan())
+    for found in orders:
+        require_waits(graph, found)
+        fault = verify(graph, found)
+        if fault is not None:
+            raise Error(f"the plan of {graph.name} is not valid with collectives in flight: "
+                        f"{fault.message}")
+    if len(orders) == 1:
+        return orders[0]
+    return min(orders, key=lambda found: overlapped_cost(graph, found, costs))
 
 
 def require_waits(graph: Graph, plan: Plan) -> None:
-    """Raises Error where the result of a collective ends, or is written over, before it is waited
-    for, or is never waited for."""
+    """Raises Error where the result of a collective ends, is copied or is written over before it is
+    waited for, or is never waited for."""
     ops = _ops(graph)
     in_flight: dict[int, set[int]] = {}  # by the storage of a result, all that are in use
     for verb, index, *rest in plan.actions:
@@ -116,7 +124,7 @@ class _Schedule:
             elif action.verb == "run":
                 for storage in self._ops[action.index].inputs:
                     begun.pop(storage, None)
-            elif action.index in begun:
+            elif action.verb == "free" and action.index in begun:
                 useless.update((begun.pop(action.index), action))
         self._actions = [action for action in self._actions if action not in useless]
 
@@ -163,7 +171,7 @@ class _Schedule:
         first = last = self._actions.index(wait)
         moved, held = [wait], list(wait.ranges)  # its scratch memory, wherever it runs
         for action in self._actions[first + 1:]:
-            if action.verb != "run" and action.index in used | results:
+            if action.verb == "free" and action.index in used | results:
                 # Is freed when the wait is over; of results all readers have moved by now.
                 moved.append(action)
                 held += action.ranges
@@ -186,7 +194,8 @@ class _Schedule:
                        held: Sequence[Range]) -> bool:
         """Whether the action cannot come before the wait."""
         if action.verb != "run":
-            return False
+            return action.index in used | results or (
+                action.verb != "free" and _meet(action.ranges, held))
         op = self._ops[action.index]
         return (op.type == BOUNDARY or bool(op.touched & results)
                 or bool(op.overwritten(action.in_place) & used)
@@ -208,10 +217,9 @@ class _Schedule:
     def _note_ranges(self) -> None:
         at: dict[int, Range] = {}  # by storage, while it is live
         for action in self._actions:
-            if action.verb != "run":
+            if action.verb == "free":
                 action.ranges = [at.pop(action.index, (0, 0))]
-                continue
-            op = self._ops[action.index]
+            op = self._ops[action.index] if action.verb == "run" else None
             for position in action.in_place:
                 at[op.outputs[position]] = at.pop(op.written_over[position])
             for kind, index, offset in action.placements:

@@ -103,9 +103,10 @@ def tune(
     if step_seconds is not None:
         step_seconds = checked_duration("step_seconds", step_seconds)
     if mesh is not None and offload is not None:
-        raise InputError("nothing moves to slower memory on the ranks of a mesh: leave offload "
-                         "out, and allow ways=(\"fused_update\",) and shardings=(\"full\",), "
-                         "which need the least memory on each rank; or leave mesh out")
+        raise InputError("moves to slower memory are not tried on the ranks of a mesh: leave "
+                         "offload out, or give it to lowtide.wrap, and allow "
+                         "ways=(\"fused_update\",) and shardings=(\"full\",), which need the least "
+                         "memory on each rank; or leave mesh out")
     given = {"precisions": precisions, "ways": ways, "stashes": stashes,
              "offload": Offload.parse(offload), "shardings": shardings}
     options: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
