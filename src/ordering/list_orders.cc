@@ -37,10 +37,14 @@ class Forward {
 
   /// `growth_matters`: also compare candidates that leave more bytes live than before.
   std::vector<int> order(bool growth_matters) {
-    const auto counted = [&](int i) {
-      return growth_matters ? growth(i) : std::min<Bytes>(growth(i), 1);
-    };
-    while (!ready_.empty()) run(least_of(ready_, counted));
+    return order_by(
+        [&](int i) { return growth_matters ? growth(i) : std::min<Bytes>(growth(i), 1); });
+  }
+
+  /// Of the stages that may run, the one with the smallest key runs next; the first of equals.
+  template <typename Key>
+  std::vector<int> order_by(Key key) {
+    while (!ready_.empty()) run(least_of(ready_, key));
     return std::move(order_);
   }
 
@@ -128,6 +132,20 @@ std::vector<int> least_growth_order(const remat::StageGraph& graph, const Preced
 
 std::vector<int> eager_order(const remat::StageGraph& graph, const Precedence& precedence) {
   return Forward(graph, precedence).order(false);
+}
+
+std::vector<int> with_early_ends(const remat::StageGraph& graph, const Precedence& precedence,
+                                 std::span<const int> order) {
+  std::vector<Bytes> place(graph.end());
+  for (std::size_t k = 0; k < order.size(); ++k) place[order[k]] = static_cast<Bytes>(k);
+  const auto takes_nothing = [&](int v) {
+    return graph.value(v).readers.empty() && graph.value(v).bytes == 0;
+  };
+  return Forward(graph, precedence).order_by([&](int i) {
+    const remat::Stage& stage = graph.stage(i);
+    const bool is_end = stage.workspace == 0 && std::ranges::all_of(stage.outputs, takes_nothing);
+    return is_end ? Bytes{-1} : place[i];
+  });
 }
 
 std::vector<int> backward_order(const remat::StageGraph& graph, const Precedence& precedence) {

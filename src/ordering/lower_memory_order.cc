@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "ordering/annealing.h"
+#include "ordering/list_orders.h"
 #include "ordering/schedule.h"
 #include "ordering/unrolled.h"
 
@@ -56,19 +57,21 @@ std::optional<std::vector<OpId>> lower_memory_order(const Graph& graph,
   if (stages.end() < 2) return std::nullopt;
   const Precedence precedence(graph, stages);
   Schedule schedule(stages, precedence, limit);
-  const auto given = static_cast<double>(schedule.excess());
+  const std::vector<int> given = schedule.order();
+  const auto excess = static_cast<double>(schedule.excess());
   const auto is_worth_it = [&] {
-    return static_cast<double>(schedule.excess()) < (1 - kWorthwhile) * given;
+    return static_cast<double>(schedule.excess()) < (1 - kWorthwhile) * excess;
   };
   Annealing annealing(schedule, effort.seed, control);
-  const double mean = given / schedule.size();
+  const double mean = excess / schedule.size();
   const double in_first_part = kFirstPart * static_cast<double>(effort.moves);
   const auto first_moves = static_cast<std::int64_t>(in_first_part);
   annealing.run(first_moves, kCold * mean, kCold * mean);
-  if (!is_worth_it()) return std::nullopt;
-  annealing.run(effort.moves - first_moves, kHot * mean, kCold * mean);
-  if (!is_worth_it()) return std::nullopt;
-  return Unfolding(graph).ops(ops_of(stages, schedule.order()));
+  if (is_worth_it()) annealing.run(effort.moves - first_moves, kHot * mean, kCold * mean);
+  const std::vector<int> order =
+      with_early_ends(stages, precedence, is_worth_it() ? schedule.order() : given);
+  if (order == given) return std::nullopt;
+  return Unfolding(graph).ops(ops_of(stages, order));
 }
 
 std::vector<OpId> lower_memory_sequence(const Graph& graph, const remat::StageGraph& stages,
@@ -79,7 +82,8 @@ std::vector<OpId> lower_memory_sequence(const Graph& graph, const remat::StageGr
   Annealing annealing(schedule, effort.seed, control);
   const double mean = static_cast<double>(schedule.excess()) / schedule.size();
   if (mean > 0) annealing.run(effort.moves, kWarm * mean, kCold * mean);
-  return ops_of(sequence.graph, schedule.order());
+  return ops_of(sequence.graph,
+                with_early_ends(sequence.graph, sequence.precedence, schedule.order()));
 }
 
 std::optional<std::vector<OpId>> order_of(const Graph& graph, const remat::StageGraph& stages,

@@ -14,7 +14,8 @@ class Walk {
         orders_(orders),
         stage_of_(graph.num_ops(), kNone),
         writer_(graph.num_tensors(), kNone),
-        readers_(graph.num_tensors()) {
+        readers_(graph.num_tensors()),
+        overwriters_(stages.end()) {
     for (int i = 0; i < stages.end(); ++i) stage_of_[stages.stage(i).op] = i;
   }
 
@@ -26,14 +27,21 @@ class Walk {
       if (graph_.is_resident(in) && reads_bytes(id)) read(stage, graph_.storage(in));
     }
     for (int position : op.mutates) write(stage, graph_.storage(op.inputs[position]));
-    if (orders_ == Orders::same_bits && (op.random || !op.recomputable)) {
+    if (orders_ == Orders::same_bits && (op.random || may_have_hidden_effects(op))) {
       add(ordered_);
       ordered_ = stage;
     }
     return found_;
   }
 
+  std::vector<std::vector<int>> overwriters() { return std::move(overwriters_); }
+
  private:
+  /// An op that names what it writes runs only once because of that.
+  static bool may_have_hidden_effects(const Op& op) {
+    return !op.recomputable && op.mutates.empty();
+  }
+
   void add(int stage) {
     if (stage != kNone) found_.push_back(stage);
   }
@@ -57,35 +65,37 @@ class Walk {
   void write(int stage, TensorId storage) {
     if (writer_[storage] == stage) return;  // once more, by another input that shares it
     add(writer_[storage]);
-    for (int reader : readers_[storage]) add(reader == stage ? kNone : reader);
+    for (int reader : readers_[storage]) {
+      if (reader == stage) continue;
+      add(reader);
+      overwriters_[reader].push_back(stage);
+    }
     readers_[storage].clear();
     writer_[storage] = stage;
   }
 
   const Graph& graph_;
   const Orders orders_;
-  std::vector<int> stage_of_;              // per op; kNone for views and for unneeded ops
-  std::vector<int> writer_;                // per storage: the last stage that wrote it
-  std::vector<std::vector<int>> readers_;  // per storage: stages that read it since
-  int ordered_ = kNone;                    // the last stage whose place among others matters
+  std::vector<int> stage_of_;                  // per op; kNone for views and for unneeded ops
+  std::vector<int> writer_;                    // per storage: the last stage that wrote it
+  std::vector<std::vector<int>> readers_;      // per storage: stages that read it since
+  std::vector<std::vector<int>> overwriters_;  // per stage
+  int ordered_ = kNone;                        // the last stage whose place among others matters
   std::vector<int> found_;
 };
 
-std::vector<std::vector<int>> found_before(const Graph& graph, const remat::StageGraph& stages,
-                                           Orders orders) {
+}  // namespace
+
+Precedence::Precedence(const Graph& graph, const remat::StageGraph& stages, Orders orders) {
   Walk walk(graph, stages, orders);
   std::vector<std::vector<int>> before;
   for (int i = 0; i < stages.end(); ++i) before.push_back(walk.before(i, stages.stage(i).op));
-  return before;
+  *this = Precedence(std::move(before));
+  overwriters_ = walk.overwriters();
 }
 
-}  // namespace
-
-Precedence::Precedence(const Graph& graph, const remat::StageGraph& stages, Orders orders)
-    : Precedence(found_before(graph, stages, orders)) {}
-
 Precedence::Precedence(std::vector<std::vector<int>> before)
-    : before_(std::move(before)), after_(before_.size()) {
+    : before_(std::move(before)), after_(before_.size()), overwriters_(before_.size()) {
   for (int i = 0; i < static_cast<int>(before_.size()); ++i) {
     std::ranges::sort(before_[i]);
     const auto repeated = std::ranges::unique(before_[i]);

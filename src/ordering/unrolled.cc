@@ -43,8 +43,8 @@ class Unrolling {
     make(executed, original);
     if (first_run_[stage] == kNone) {
       first_run_[stage] = size();
-    } else if (original.deadline < stages_.end()) {
-      reruns_.emplace_back(size(), original.deadline);
+    } else {
+      reruns_.emplace_back(size(), stage);
     }
     run_[stage] = size();
     result_.push_back(std::move(executed));
@@ -71,16 +71,18 @@ class Unrolling {
     }
   }
 
-  /// First runs keep the graph's precedence, and reruns stay before the first run that would change
-  /// their inputs.
+  /// First runs keep the graph's precedence, and reruns stay before all first runs that would
+  /// change their inputs.
   void keep_effects() {
     for (int i = 0; i < stages_.end(); ++i) {
       for (int earlier : precedence_.before(i)) {
         before_[first_run_[i]].push_back(first_run_[earlier]);
       }
     }
-    for (const auto& [rerun, deadline] : reruns_) {
-      before_[first_run_[deadline]].push_back(rerun);
+    for (const auto& [rerun, stage] : reruns_) {
+      for (int overwriter : precedence_.overwriters(stage)) {
+        before_[first_run_[overwriter]].push_back(rerun);
+      }
     }
   }
 
@@ -90,7 +92,7 @@ class Unrolling {
   std::vector<int> latest_;                  // per value of the graph: what the latest run made
   std::vector<int> run_;                     // per stage: the latest run
   std::vector<int> first_run_;               // per stage
-  std::vector<std::pair<int, int>> reruns_;  // with the stage that must not have run before
+  std::vector<std::pair<int, int>> reruns_;  // with the stage that runs again
   std::vector<remat::Stage> result_;
   std::vector<remat::StageValue> values_;
   std::vector<std::vector<int>> before_;

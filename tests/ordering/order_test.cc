@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "graph/permuted.h"
+#include "ordering/list_orders.h"
 #include "ordering/lower_memory_order.h"
 #include "ordering/schedule.h"
 #include "ordering/unrolled.h"
@@ -17,8 +18,8 @@
 #include "remat/event_plan.h"
 #include "support/ask.h"
 #include "support/random_graph.h"
-#include "support/two_branches.h"
 #include "support/sweep.h"
+#include "support/two_branches.h"
 
 namespace lowtide::ordering {
 namespace {
@@ -126,16 +127,15 @@ TEST(Schedule, PeakIsThatOfTheLoweredPlan) {
     const Precedence precedence(graph, stages);
     Schedule schedule(stages, precedence, 0);
     shuffle(schedule, seed);
-    const Plan plan =
-        with_in_place(graph, lower(graph, ops_of(stages, schedule.order())));
+    const Plan plan = with_in_place(graph, lower(graph, ops_of(stages, schedule.order())));
     EXPECT_EQ(schedule.peak(), plan.peak_bytes);
     EXPECT_FALSE(verify(graph, plan));
     while (schedule.order() != Schedule(stages, precedence, 0).order()) {
       const auto unsorted = std::ranges::is_sorted_until(schedule.order());
       const auto from = static_cast<int>(unsorted - schedule.order().begin());
-      schedule.move(from, static_cast<int>(
-                              std::ranges::upper_bound(schedule.order().begin(), unsorted,
-                                                       *unsorted) - schedule.order().begin()));
+      schedule.move(from, static_cast<int>(std::ranges::upper_bound(schedule.order().begin(),
+                                                                    unsorted, *unsorted) -
+                                           schedule.order().begin()));
     }
     EXPECT_EQ(schedule.excess(), Schedule(stages, precedence, 0).excess());
   }
@@ -152,13 +152,60 @@ TEST(Unrolled, KeepsMemoryAndMeaningOfReruns) {
     if (decision.executions.empty()) continue;
     const Unrolled sequence = unrolled(stages, Precedence(graph, stages), decision.executions);
     Schedule schedule(sequence.graph, sequence.precedence, budget);
-    EXPECT_EQ(schedule.peak(),
-              with_in_place(graph, lower(graph, decision.executions)).peak_bytes);
+    EXPECT_EQ(schedule.peak(), with_in_place(graph, lower(graph, decision.executions)).peak_bytes);
     shuffle(schedule, seed);
     const std::vector<OpId> moved = ops_of(sequence.graph, schedule.order());
     EXPECT_EQ(Meaning(graph).of(moved), Meaning(graph).of(decision.executions));
     EXPECT_FALSE(verify(graph, with_in_place(graph, lower(graph, moved))));
   }
+}
+
+/// Two layers: the updates come last, the first layer's first, as PyTorch's optimizers go.
+Graph step_with_updates_last() {
+  using testing::op, testing::resident, testing::value;
+  GraphData data;
+  data.name = "updates last";
+  data.tensors = {resident("w1", 10),  resident("w2", 10),    value("h1", 100),
+                  value("h2", 100),    value("grad h1", 100), value("grad w2", 10),
+                  value("grad w1", 10)};
+  data.ops = {op("layer 1", {0}, {2}),
+              op("layer 2", {2, 1}, {3}),
+              op("backward 2", {3, 1, 2}, {4, 5}),
+              op("backward 1", {4, 0}, {6}),
+              op("update 1", {0, 6}, {}),
+              op("update 2", {1, 5}, {})};
+  for (std::size_t update : {4, 5}) {
+    data.ops[update].mutates = {0};
+    data.ops[update].recomputable = false;
+  }
+  return Graph(std::move(data));
+}
+
+TEST(EarlyEnds, PutAnUpdateBehindItsGradient) {
+  const Graph graph = step_with_updates_last();
+  const remat::StageGraph stages(graph);
+  const Precedence precedence(graph, stages);
+  const std::vector<int> given = Schedule(stages, precedence, 0).order();
+  EXPECT_EQ(with_early_ends(stages, precedence, given), (std::vector<int>{0, 1, 2, 5, 3, 4}));
+}
+
+// With values that die earlier, no moment has more bytes in use.
+TEST(EarlyEnds, NeedNoMoreMemoryAndComputeTheSame) {
+  int others = 0;
+  for (std::uint64_t seed = 0; seed < testing::sweep(400u, 100u); ++seed) {
+    SCOPED_TRACE(seed);
+    const Graph graph = random_graph(seed, {.ops = 10 + static_cast<int>(seed % 40)});
+    const remat::StageGraph stages(graph);
+    const Precedence precedence(graph, stages);
+    Schedule given(stages, precedence, 0);
+    shuffle(given, seed);
+    const Schedule early(stages, precedence, 0, with_early_ends(stages, precedence, given.order()));
+    others += early.order() != given.order();
+    EXPECT_LE(early.peak(), given.peak());
+    EXPECT_EQ(Meaning(graph).of(ops_of(stages, early.order())),
+              Meaning(graph).of(ops_of(stages, given.order())));
+  }
+  EXPECT_GT(others, 20);
 }
 
 TEST(LowerMemoryOrder, TakesBranchesOneAfterTheOther) {

@@ -43,6 +43,8 @@ constexpr double kLeastOrderShare = 0.1;
 /// moves.
 constexpr double kSecondsForLeastOrder = 1e-3;
 constexpr double kSecondsForOrder = 2.5e-3;
+/// The same for the graph's order with updates as early as may be, which takes no search.
+constexpr double kSecondsForEarlyEnds = 1e-3;
 
 /// The order should lower keep-all's memory above this share of its peak. The share does not depend
 /// on the budget, so neither does the order, nor the smallest budget that is reached in it.
@@ -67,10 +69,12 @@ search::SearchEffort effort_of(const PlanRequest& request) {
 std::optional<std::vector<OpId>> order_for(const PlanRequest& request,
                                            const remat::StageGraph& stages) {
   if (!request.start.empty()) return ordering::order_of(request.graph, stages, request.start);
-  if (!search::has_seconds(request, stages, kSecondsForOrder)) return std::nullopt;
+  const double work = request.options.at("order");
+  if (work <= 0 || !search::has_seconds(request, stages, kSecondsForEarlyEnds)) return std::nullopt;
   const auto limit =
       static_cast<Bytes>(kOrderLimit * static_cast<double>(remat::keep_all_peak(stages)));
-  const double moves = request.options.at("order") * kOrderMoves * stages.num_stages();
+  const bool has_time = search::has_seconds(request, stages, kSecondsForOrder);
+  const double moves = has_time ? work * kOrderMoves * stages.num_stages() : 0;
   return ordering::lower_memory_order(
       request.graph, stages, limit,
       {.moves = static_cast<std::int64_t>(moves),
