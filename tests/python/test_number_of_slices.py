@@ -175,7 +175,9 @@ def test_auto_says_what_the_smallest_needs_where_none_fits():
     with pytest.raises(lowtide.InfeasibleError) as refused:
         lowtide.wrap(Wide().to(DEVICE), inputs, 1000, slices="auto", optimizer="none",
                      time_limit=0.3)
-    assert refused.value.smallest_budget == needed_bytes(Wide().to(DEVICE), inputs, 4)
+    # Ops are measured anew for the other search, which may end some bytes away.
+    needed = needed_bytes(Wide().to(DEVICE), inputs, 4)
+    assert refused.value.smallest_budget == pytest.approx(needed, rel=0.01)
 
 
 def test_a_budget_that_was_there_before_captures_nothing_again(monkeypatch):
