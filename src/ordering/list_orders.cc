@@ -134,8 +134,8 @@ std::vector<int> eager_order(const remat::StageGraph& graph, const Precedence& p
   return Forward(graph, precedence).order(false);
 }
 
-std::vector<int> with_early_ends(const remat::StageGraph& graph, const Precedence& precedence,
-                                 std::span<const int> order) {
+std::vector<int> with_early_sinks(const remat::StageGraph& graph, const Precedence& precedence,
+                                  std::span<const int> order) {
   std::vector<Bytes> place(graph.end());
   for (std::size_t k = 0; k < order.size(); ++k) place[order[k]] = static_cast<Bytes>(k);
   const auto takes_nothing = [&](int v) {
@@ -143,8 +143,8 @@ std::vector<int> with_early_ends(const remat::StageGraph& graph, const Precedenc
   };
   return Forward(graph, precedence).order_by([&](int i) {
     const remat::Stage& stage = graph.stage(i);
-    const bool is_end = stage.workspace == 0 && std::ranges::all_of(stage.outputs, takes_nothing);
-    return is_end ? Bytes{-1} : place[i];
+    const bool is_sink = stage.workspace == 0 && std::ranges::all_of(stage.outputs, takes_nothing);
+    return is_sink ? Bytes{-1} : place[i];
   });
 }
 

@@ -17,11 +17,11 @@ std::vector<int> least_growth_order(const remat::StageGraph& graph, const Preced
 /// The same, but otherwise the first stage in the graph's order runs next.
 std::vector<int> eager_order(const remat::StageGraph& graph, const Precedence& precedence);
 
-/// An order in which stages that make nothing for others and need no workspace, such as the update
-/// of a parameter, run as soon as they may: their inputs die earlier, and nothing lives longer. All
-/// others keep `order`.
-std::vector<int> with_early_ends(const remat::StageGraph& graph, const Precedence& precedence,
-                                 std::span<const int> order);
+/// An order in which sinks, stages that make nothing for others, run as soon as they may where they
+/// need no workspace, such as the update of a parameter: their inputs die earlier, and nothing
+/// lives longer. All others keep `order`.
+std::vector<int> with_early_sinks(const remat::StageGraph& graph, const Precedence& precedence,
+                                  std::span<const int> order);
 
 /// From the last stage to the first: takes a stage with no more bytes live before it than after it;
 /// else the stage with the fewest live bytes before it.

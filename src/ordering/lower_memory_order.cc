@@ -69,7 +69,7 @@ std::optional<std::vector<OpId>> lower_memory_order(const Graph& graph,
   annealing.run(first_moves, kCold * mean, kCold * mean);
   if (is_worth_it()) annealing.run(effort.moves - first_moves, kHot * mean, kCold * mean);
   const std::vector<int> order =
-      with_early_ends(stages, precedence, is_worth_it() ? schedule.order() : given);
+      with_early_sinks(stages, precedence, is_worth_it() ? schedule.order() : given);
   if (order == given) return std::nullopt;
   return Unfolding(graph).ops(ops_of(stages, order));
 }
@@ -83,7 +83,7 @@ std::vector<OpId> lower_memory_sequence(const Graph& graph, const remat::StageGr
   const double mean = static_cast<double>(schedule.excess()) / schedule.size();
   if (mean > 0) annealing.run(effort.moves, kWarm * mean, kCold * mean);
   return ops_of(sequence.graph,
-                with_early_ends(sequence.graph, sequence.precedence, schedule.order()));
+                with_early_sinks(sequence.graph, sequence.precedence, schedule.order()));
 }
 
 std::optional<std::vector<OpId>> order_of(const Graph& graph, const remat::StageGraph& stages,

@@ -177,10 +177,7 @@ class Attempts {
       bound_model_ = decision.bound_model;
       if (asked == budget_) planned_.certificate = std::move(decision.certificate);
     }
-    if (decision.outcome != strategy::Outcome::optimal &&
-        decision.outcome != strategy::Outcome::feasible) {
-      return std::nullopt;
-    }
+    if (!has_plan(decision)) return std::nullopt;
     Plan plan = lower_in_place(graph_, decision.executions);
     Found found = found_from(std::move(decision.executions), std::move(plan), Care::thorough);
     found.optimal = decision.outcome == strategy::Outcome::optimal && asked >= budget_;

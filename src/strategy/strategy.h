@@ -63,6 +63,11 @@ struct Decision {
   std::string message;  ///< why, when infeasible
 };
 
+/// Also of a graph that needs no op, whose plan runs none.
+inline bool has_plan(const Decision& decision) {
+  return decision.outcome == Outcome::optimal || decision.outcome == Outcome::feasible;
+}
+
 /// One planning strategy. A new one is one file under src/strategy/ and one line in registry.cc.
 struct Strategy {
   std::string_view name;

@@ -181,16 +181,16 @@ Graph step_with_updates_last() {
   return Graph(std::move(data));
 }
 
-TEST(EarlyEnds, PutAnUpdateBehindItsGradient) {
+TEST(EarlySinks, PutAnUpdateBehindItsGradient) {
   const Graph graph = step_with_updates_last();
   const remat::StageGraph stages(graph);
   const Precedence precedence(graph, stages);
   const std::vector<int> given = Schedule(stages, precedence, 0).order();
-  EXPECT_EQ(with_early_ends(stages, precedence, given), (std::vector<int>{0, 1, 2, 5, 3, 4}));
+  EXPECT_EQ(with_early_sinks(stages, precedence, given), (std::vector<int>{0, 1, 2, 5, 3, 4}));
 }
 
 // With values that die earlier, no moment has more bytes in use.
-TEST(EarlyEnds, NeedNoMoreMemoryAndComputeTheSame) {
+TEST(EarlySinks, NeedNoMoreMemoryAndComputeTheSame) {
   int others = 0;
   for (std::uint64_t seed = 0; seed < testing::sweep(400u, 100u); ++seed) {
     SCOPED_TRACE(seed);
@@ -199,7 +199,8 @@ TEST(EarlyEnds, NeedNoMoreMemoryAndComputeTheSame) {
     const Precedence precedence(graph, stages);
     Schedule given(stages, precedence, 0);
     shuffle(given, seed);
-    const Schedule early(stages, precedence, 0, with_early_ends(stages, precedence, given.order()));
+    const Schedule early(stages, precedence, 0,
+                         with_early_sinks(stages, precedence, given.order()));
     others += early.order() != given.order();
     EXPECT_LE(early.peak(), given.peak());
     EXPECT_EQ(Meaning(graph).of(ops_of(stages, early.order())),

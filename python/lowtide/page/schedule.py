@@ -50,8 +50,8 @@ def schedule(graph: Graph, plan: Plan, moments: Sequence[tuple[float, float, flo
     ``lives``."""
     ops, tensors = graph.ops, graph.tensors
     lanes = defaultdict(list)
-    for action, lane, (_, begin, end) in zip(plan.actions, lanes_of(graph, plan, again),
-                                                    moments):
+    by_action = lanes_of(graph, plan, again)
+    for action, lane, (_, begin, end) in zip(plan.actions, by_action, moments):
         if lane and end > begin:
             name = (ops if action[0] == "run" else tensors)[action[1]].name
             lanes[lane].append(Bar(begin, end, name, 1, end - begin))

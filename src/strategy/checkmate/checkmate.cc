@@ -19,10 +19,6 @@ namespace {
 /// A bound and a cost that differ by less are equal up to rounding.
 constexpr double kSame = 1e-8;
 
-bool has_plan(const Decision& found) {
-  return found.outcome == Outcome::feasible || found.outcome == Outcome::optimal;
-}
-
 /// Solves the model. If the solution needs more than the budget inside stages that the model does
 /// not describe, describes these and solves again.
 class Checkmate {

@@ -20,8 +20,8 @@ constexpr int kMovesPerExecution = 200;
 constexpr double kNearBudget = 0.97;
 /// Shares of the time that is left for another order of a plan of few bytes, and then for lowering
 /// its peak in this order.
-constexpr double kOrderShare = 0.3;
-constexpr double kDescentShare = 0.5;
+constexpr double kPositionsShare = 0.3;
+constexpr double kPeakShare = 0.5;
 
 /// Per op of the other order, and for the end.
 std::vector<double> mapped_prices(std::span<const double> prices, std::span<const OpId> order) {
@@ -54,9 +54,9 @@ Smallest descended_in_other_order(const PlanRequest& request, const remat::Stage
   const auto moves = static_cast<std::int64_t>(kMovesPerExecution * executions.size());
   const std::vector<OpId> start =
       ordering::lower_memory_sequence(request.graph, stages, executions, near, {moves, seed},
-                                      share_of_time(request.control, kOrderShare));
+                                      share_of_time(request.control, kPositionsShare));
   const auto order = ordering::order_of(request.graph, stages, start);
-  const Control part = share_of_time(request.control, kDescentShare);
+  const Control part = share_of_time(request.control, kPeakShare);
   if (!order) return descended(request.graph, start, request.budget_bytes, part);
   Smallest found = descended(permuted(request.graph, *order), mapped(start, inverse(*order)),
                              request.budget_bytes, part);

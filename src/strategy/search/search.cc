@@ -39,12 +39,10 @@ constexpr double kGivenOrderShare = 0.25;
 constexpr double kLeastOrderShare = 0.1;
 
 /// Seconds for each op below which time is better spent in the existing order. An order in
-/// which everything may be kept pays sooner than one for plans with reruns, which needs many
-/// moves.
-constexpr double kSecondsForLeastOrder = 1e-3;
+/// which everything may be kept, and the graph's with early updates, pay sooner than one for plans
+/// with reruns that needs many moves.
+constexpr double kSecondsForQuickOrder = 1e-3;
 constexpr double kSecondsForOrder = 2.5e-3;
-/// The same for the graph's order with updates as early as may be, which takes no search.
-constexpr double kSecondsForEarlyEnds = 1e-3;
 
 /// The order should lower keep-all's memory above this share of its peak. The share does not depend
 /// on the budget, so neither does the order, nor the smallest budget that is reached in it.
@@ -70,7 +68,8 @@ std::optional<std::vector<OpId>> order_for(const PlanRequest& request,
                                            const remat::StageGraph& stages) {
   if (!request.start.empty()) return ordering::order_of(request.graph, stages, request.start);
   const double work = request.options.at("order");
-  if (work <= 0 || !search::has_seconds(request, stages, kSecondsForEarlyEnds)) return std::nullopt;
+  if (work <= 0 || !search::has_seconds(request, stages, kSecondsForQuickOrder))
+    return std::nullopt;
   const auto limit =
       static_cast<Bytes>(kOrderLimit * static_cast<double>(remat::keep_all_peak(stages)));
   const bool has_time = search::has_seconds(request, stages, kSecondsForOrder);
@@ -143,7 +142,7 @@ Decision with_valid_bound(const PlanRequest& request, const remat::StageGraph& s
 std::optional<Decision> kept_in_another_order(const PlanRequest& request,
                                               const remat::StageGraph& stages) {
   const double work = request.options.at("order");
-  if (work <= 0 || !search::has_seconds(request, stages, kSecondsForLeastOrder))
+  if (work <= 0 || !search::has_seconds(request, stages, kSecondsForQuickOrder))
     return std::nullopt;
   const ordering::LeastPeak least =
       least_order(request, stages, {.work = work, .wanted = request.budget_bytes},
