@@ -47,7 +47,7 @@ class Order {
     if (!plan_.contains(event) && stages_.may_rerun(event.op, event.stage)) plan_.add(event);
   }
 
-  std::vector<OpId> executions() const { return plan_.executions(); }
+  std::vector<OpId> executions() const { return remat::executions_of(stages_, plan_.events()); }
 
  private:
   remat::StageGraph stages_;

@@ -111,7 +111,7 @@ class SpareRoom {
 
   /// Whether the plan of these events costs less than the best and has addresses; then it is that.
   bool lay_out() {
-    std::vector<OpId> executions = events_.executions();
+    std::vector<OpId> executions = remat::executions_of(stages_, events_.events());
     if (!order_.empty()) executions = mapped(executions, order_);
     Plan plan = with_in_place(graph_, lower(graph_, executions));
     control_.count(kPerAction * static_cast<double>(plan.actions.size()));

@@ -264,16 +264,6 @@ void EventPlan::step(int stage, int op, Bytes& live, Bytes& top) const {
   for (int v : executed.inputs) live -= ends_now(v) ? graph_.value(v).bytes : 0;
 }
 
-std::vector<OpId> EventPlan::executions() const {
-  std::vector<OpId> order;
-  order.reserve(events_.size() + runs_.size());
-  for (int t = 0; t < graph_.num_stages(); ++t) {
-    for (int op : stage_events_[t]) order.push_back(graph_.stage(op).op);
-    if (t != graph_.end()) order.push_back(graph_.stage(t).op);
-  }
-  return order;
-}
-
 void change_to(EventPlan& plan, std::vector<Event> events) {
   std::vector<Event> now = plan.events();
   std::ranges::sort(now);
@@ -293,9 +283,18 @@ double cost_of(const StageGraph& graph, std::span<const Event> events) {
 }
 
 std::vector<OpId> executions_of(const StageGraph& graph, std::span<const Event> events) {
-  EventPlan plan(graph, 0);
-  for (Event event : events) plan.add(event);
-  return plan.executions();
+  std::vector<Event> reruns(events.begin(), events.end());
+  std::ranges::sort(reruns);
+  std::vector<OpId> order;
+  order.reserve(reruns.size() + static_cast<std::size_t>(graph.num_stages()));
+  auto rerun = reruns.begin();
+  for (int t = 0; t < graph.num_stages(); ++t) {
+    for (; rerun != reruns.end() && rerun->stage == t; ++rerun) {
+      order.push_back(graph.stage(rerun->op).op);
+    }
+    if (t != graph.end()) order.push_back(graph.stage(t).op);
+  }
+  return order;
 }
 
 std::vector<Event> events_of(const StageGraph& graph, std::span<const OpId> executions) {

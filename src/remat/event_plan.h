@@ -72,9 +72,6 @@ class EventPlan {
   /// Control counts on.
   double take_work();
 
-  /// Ops in the order in which they run.
-  std::vector<OpId> executions() const;
-
  private:
   EventPlan(const StageGraph& graph, Timeline memory, const Prices* prices);
 
@@ -119,7 +116,7 @@ void change_to(EventPlan& plan, std::vector<Event> events);
 
 /// Of all ops once, and of these reruns.
 double cost_of(const StageGraph& graph, std::span<const Event> events);
-/// The order in which the plan's ops run.
+/// The ops in the order in which they run, with these reruns.
 std::vector<OpId> executions_of(const StageGraph& graph, std::span<const Event> events);
 /// The reruns of such an order, ascending; an op counts once per stage.
 std::vector<Event> events_of(const StageGraph& graph, std::span<const OpId> executions);

@@ -13,7 +13,7 @@ std::optional<Decision> keep_all_if_it_fits(const remat::StageGraph& graph, Byte
   if (!keep_all.fits()) return std::nullopt;
   Decision result;
   result.outcome = Outcome::optimal;
-  result.executions = keep_all.executions();
+  result.executions = remat::executions_of(graph, keep_all.events());
   result.lower_bound = graph.required_cost();
   return result;
 }

@@ -22,18 +22,18 @@ std::vector<Candidate> all_plans(const Graph& graph, const remat::StageGraph& st
                                  const std::vector<remat::Event>& events) {
   std::vector<Candidate> plans;
   for (std::uint32_t set = 0; set < 1u << events.size(); ++set) {
-    remat::EventPlan plan(stages, 0);
+    std::vector<remat::Event> chosen;
     for (std::size_t e = 0; e < events.size(); ++e) {
-      if (set >> e & 1) plan.add(events[e]);
+      if (set >> e & 1) chosen.push_back(events[e]);
     }
-    const Plan lowered = lower(graph, plan.executions());
+    const Plan lowered = lower(graph, remat::executions_of(stages, chosen));
     const Plan overlaid = with_in_place(graph, lowered);
     plans.push_back({lowered.cost, lowered.peak_bytes, overlaid.peak_bytes});
   }
   return plans;
 }
 
-double least_cost(const std::vector<Candidate>& plans, Bytes Candidate::*peak, Bytes budget) {
+double least_cost(const std::vector<Candidate>& plans, Bytes Candidate::* peak, Bytes budget) {
   double least = kNever;
   for (const Candidate& plan : plans) {
     if (plan.*peak <= budget) least = std::min(least, plan.cost);

@@ -36,7 +36,7 @@ class Intervals {
     if (auto kept = keep_all_if_it_fits(graph_, request_.budget_bytes)) return *std::move(kept);
     go_down();
     smallest_ = plan_.memory().peak();
-    smallest_executions_ = plan_.executions();
+    smallest_executions_ = remat::executions_of(graph_, plan_.events());
     plan_.set_limit(request_.budget_bytes);
     if (plan_.fits()) improve();
     if (uses_cp_sat()) {
