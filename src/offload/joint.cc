@@ -13,6 +13,7 @@
 #include "offload/bound.h"
 #include "offload/by_rule.h"
 #include "offload/joint_search.h"
+#include "plan/optimal.h"
 #include "plan/replay.h"
 #include "planner/realize.h"
 #include "remat/stage_graph.h"
@@ -137,8 +138,7 @@ void add_bound(const Graph& graph, const Lanes& lanes, Planned& planned, Bytes b
   planned.certificate = lower_bound(graph, budget, lanes, plan, part);
   plan.lower_bound = planned.certificate->lower_bound;
   plan.model = planned.certificate->chain ? "any-order" : "fixed-order";
-  constexpr double kSame = 1 + 1e-9;
-  planned.outcome = plan.cost <= kSame * *plan.lower_bound ? Outcome::optimal : Outcome::feasible;
+  planned.outcome = is_optimal(plan) ? Outcome::optimal : Outcome::feasible;
 }
 
 }  // namespace

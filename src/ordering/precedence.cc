@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "graph/boundary.h"
+
 namespace lowtide::ordering {
 namespace {
 
@@ -27,10 +29,7 @@ class Walk {
       if (graph_.is_resident(in) && reads_bytes(id)) read(stage, graph_.storage(in));
     }
     for (int position : op.mutates) write(stage, graph_.storage(op.inputs[position]));
-    if (orders_ == Orders::same_bits && (op.random || may_have_hidden_effects(op))) {
-      add(ordered_);
-      ordered_ = stage;
-    }
+    if (orders_ == Orders::same_bits) keep_effects(stage, op);
     return found_;
   }
 
@@ -42,8 +41,28 @@ class Walk {
     return !op.recomputable && op.mutates.empty();
   }
 
+  static bool has_effect(const Op& op) {
+    return op.random || !op.recomputable || !op.mutates.empty();
+  }
+
   void add(int stage) {
     if (stage != kNone) found_.push_back(stage);
+  }
+
+  /// The caller sees at the boundary what the first half wrote and drew, and may give up the second
+  /// one: no effect crosses it.
+  void keep_effects(int stage, const Op& op) {
+    if (op.random || may_have_hidden_effects(op)) {
+      add(ordered_);
+      ordered_ = stage;
+    }
+    if (is_boundary(op)) {
+      for (int earlier : effects_) add(earlier);
+      boundary_ = stage;
+    } else if (has_effect(op)) {
+      add(boundary_);
+      effects_.push_back(stage);
+    }
   }
 
   /// The stage that makes the tensor; of a view that runs on demand, those that make its inputs.
@@ -81,6 +100,8 @@ class Walk {
   std::vector<std::vector<int>> readers_;      // per storage: stages that read it since
   std::vector<std::vector<int>> overwriters_;  // per stage
   int ordered_ = kNone;                        // the last stage whose place among others matters
+  int boundary_ = kNone;                       // once it has come
+  std::vector<int> effects_;                   // stages that have one
   std::vector<int> found_;
 };
 

@@ -16,8 +16,8 @@ enum class Orders : std::uint8_t {
 /// Which stages must run before which: the producer of a value before its readers, also through
 /// views; reads and writes of a resident tensor in the graph's order. For the same bits, ops that
 /// draw random numbers, or that may run only once and write no resident tensor, which would be the
-/// reason, also keep the graph's order among each other. The stage that stands for the end takes no
-/// part.
+/// reason, also keep the graph's order among each other, and ops with any effect stay on their side
+/// of the boundary (graph/boundary.h). The stage that stands for the end takes no part.
 class Precedence {
  public:
   Precedence(const Graph& graph, const remat::StageGraph& stages,

@@ -12,6 +12,7 @@
 #include "bounds/raised.h"
 #include "layout/sections.h"
 #include "ordering/known_order.h"
+#include "plan/optimal.h"
 #include "planner/bracket.h"
 #include "planner/realize.h"
 #include "planner/spare_room.h"
@@ -287,11 +288,9 @@ class Attempts {
     } else {
       planned_.certificate.reset();
     }
-    const bool closed = plan.lower_bound && plan.cost <= *plan.lower_bound * (1 + 1e-9);
     require_valid(graph_, plan);
     planned_.smallest_budget.reset();
-    const bool optimal = closed || (found.optimal && plan.lower_bound);
-    planned_.outcome = optimal ? strategy::Outcome::optimal : strategy::Outcome::feasible;
+    planned_.outcome = is_optimal(plan) ? strategy::Outcome::optimal : strategy::Outcome::feasible;
     planned_.plan = std::move(plan);
     return true;
   }

@@ -7,6 +7,7 @@
 
 #include "base/time_share.h"
 #include "bounds/budget_floor.h"
+#include "plan/optimal.h"
 #include "planner/known_plans.h"
 #include "planner/resolve.h"
 
@@ -81,7 +82,7 @@ class Walk {
       plan.lower_bound = more.plan->lower_bound;
       plan.model = more.plan->model;
     }
-    if (plan.cost <= *plan.lower_bound * (1 + 1e-9)) less.outcome = strategy::Outcome::optimal;
+    if (is_optimal(plan)) less.outcome = strategy::Outcome::optimal;
   }
 
   const Graph& graph_;

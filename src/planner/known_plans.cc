@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "layout/sections.h"
+#include "plan/optimal.h"
 
 namespace lowtide::planner {
 namespace {
@@ -17,8 +18,7 @@ void exchange_plan(Plan plan, Planned& found) {
     plan.lower_bound.reset();
     found.certificate.reset();
   }
-  const bool closed = plan.lower_bound && plan.cost <= *plan.lower_bound * (1 + 1e-9);
-  found.outcome = closed ? strategy::Outcome::optimal : strategy::Outcome::feasible;
+  found.outcome = is_optimal(plan) ? strategy::Outcome::optimal : strategy::Outcome::feasible;
   found.plan = std::move(plan);
 }
 

@@ -4,6 +4,8 @@
 
 #include <utility>
 
+#include "plan/lower.h"
+#include "plan/optimal.h"
 #include "remat/event_plan.h"
 
 namespace lowtide::strategy {
@@ -16,6 +18,13 @@ std::optional<Decision> keep_all_if_it_fits(const remat::StageGraph& graph, Byte
   result.executions = remat::executions_of(graph, keep_all.events());
   result.lower_bound = graph.required_cost();
   return result;
+}
+
+Outcome outcome_of(const Graph& graph, const Decision& decision) {
+  const bool is_optimal =
+      decision.lower_bound &&
+      is_least(lower(graph, decision.executions).cost, *decision.lower_bound);
+  return is_optimal ? Outcome::optimal : Outcome::feasible;
 }
 
 Decision nothing_fits(Bytes smallest_peak, std::vector<OpId> executions, std::string_view who,

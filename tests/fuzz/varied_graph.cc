@@ -141,11 +141,12 @@ void change_sizes(Chance& chance, GraphData& data) {
 void change_costs(Chance& chance, GraphData& data) {
   constexpr double kFractions[] = {1, 0.1, 1e-9, 1e6};
   const double unit = kFractions[chance.below(4)];
+  const bool views_cost = chance.percent(40);
   change_numbers(chance, 20, [&](const auto& some) {
     for (Op& op : data.ops) {
       const bool makes_value = std::ranges::any_of(
           op.outputs, [&](TensorId out) { return owns_bytes(data.tensors[out]); });
-      op.cost = makes_value ? unit * static_cast<double>(some()) : 0;  // views cost nothing
+      op.cost = makes_value || views_cost ? unit * static_cast<double>(some()) : 0;
     }
   });
 }

@@ -6,6 +6,7 @@
 #include <random>
 #include <vector>
 
+#include "graph/boundary.h"
 #include "graph/permuted.h"
 #include "ordering/list_orders.h"
 #include "ordering/lower_memory_order.h"
@@ -179,6 +180,41 @@ Graph step_with_updates_last() {
     data.ops[update].recomputable = false;
   }
   return Graph(std::move(data));
+}
+
+/// A step in two halves. The first one draws and counts, which its result does not need, and makes
+/// a value from which the second one makes a gradient, whatever the caller's gradient is.
+Graph halves_with_effects() {
+  using testing::op, testing::resident, testing::value;
+  GraphData data;
+  data.name = "halves";
+  data.tensors = {resident("w", 10),          resident("counter", 8), value("saved", 10),
+                  value("noise", 10),         value("result", 0),     value("given gradient", 0),
+                  value("gradient of w", 10), value("more noise", 10)};
+  data.ops = {op("save", {0}, {2}),
+              op("draw", {}, {3}),
+              op("count", {1}, {}),
+              op("result", {0}, {4}),
+              op("boundary", {4}, {5}, 0),
+              op("gradient", {2}, {6}),
+              op("update", {0, 6}, {}),
+              op("draw again", {}, {7}),
+              op("use", {3, 5, 7}, {})};
+  for (std::size_t writer : {2, 6}) data.ops[writer].mutates = {0};
+  for (std::size_t drawer : {1, 7}) data.ops[drawer].random = true;
+  for (std::size_t once : {2, 4, 6, 8}) data.ops[once].recomputable = false;
+  data.ops[4].type = kBoundary;
+  return Graph(std::move(data));
+}
+
+TEST(Precedence, KeepsEffectsOnTheirSideOfTheBoundary) {
+  const Graph graph = halves_with_effects();
+  const remat::StageGraph stages(graph);
+  const Precedence precedence(graph, stages);
+  EXPECT_EQ(precedence.all_before(4),
+            (std::vector<bool>{false, true, true, true, false, false, false, false, false}));
+  EXPECT_EQ(precedence.all_after(4),
+            (std::vector<bool>{false, false, false, false, false, false, true, true, true}));
 }
 
 TEST(EarlySinks, PutAnUpdateBehindItsGradient) {

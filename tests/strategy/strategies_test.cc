@@ -125,6 +125,27 @@ TEST_P(EveryStrategy, HasAPlanWhereNothingIsNeeded) {
   EXPECT_GT(planned.smallest_budget, budget) << planned.message;
 }
 
+/// A value that must be made again, and so must the view that is read, which costs more.
+Graph step_with_a_dear_view() {
+  using testing::op, testing::value;
+  GraphData data;
+  data.name = "dear view";
+  data.tensors = {value("a", 10),        value("view of a", 0), value("first", 1),
+                  value("largest", 100), value("small", 1),     value("last", 1)};
+  data.tensors[1].alias_of = 0;
+  data.ops = {op("make a", {}, {0}),   op("view", {0}, {1}, 5),     op("read", {1}, {2}),
+              op("peak", {2}, {3}),    op("after", {3}, {4}),       op("read again", {1, 4}, {5})};
+  data.outputs = {5};
+  return Graph(std::move(data));
+}
+
+TEST_P(EveryStrategy, SaysOptimalOnlyOfWhatThePlanCosts) {
+  const Graph graph = step_with_a_dear_view();
+  const Decision decision = ask(GetParam(), graph, 102, short_search(GetParam(), 10));
+  if (decision.outcome != Outcome::optimal) return;
+  EXPECT_NEAR(decision.lower_bound.value_or(0), lower(graph, decision.executions).cost, 1e-6);
+}
+
 /// Where each value has many readers, too. The processor's time counts, as the machine may be busy.
 TEST_P(EveryStrategy, EndsWithTheTimeLimit) {
   const Graph graph = testing::wide_step(1000, 100);

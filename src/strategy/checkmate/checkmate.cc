@@ -8,6 +8,7 @@
 #include "base/time_share.h"
 #include "plan/replay.h"
 #include "solver/highs.h"
+#include "strategy/answer.h"
 #include "strategy/checkmate/incumbent.h"
 #include "strategy/checkmate/options.h"
 #include "strategy/checkmate/refine.h"
@@ -146,11 +147,11 @@ class Checkmate {
     Decision result;
     result.bound_model = checkmate::bound_model(form_);
     if (incumbent_.exists()) {
-      result.outcome = is_optimal() ? Outcome::optimal : Outcome::feasible;
       result.executions = incumbent_.executions();
       const bool staged = is_optimal() && !is_optimal(bound_);
       if (staged) result.bound_model = checkmate::bound_model(checkmate::Formulation::strong);
       result.lower_bound = std::min(staged ? staged_bound_ : bound_, incumbent_.cost());
+      result.outcome = outcome_of(request_.graph, result);
       return result;
     }
     if (!infeasible_ && request_.control.should_stop()) {

@@ -5,6 +5,7 @@
 
 #include "plan/replay.h"
 #include "solver/highs.h"
+#include "strategy/answer.h"
 #include "strategy/checkmate/incumbent.h"
 #include "strategy/checkmate/options.h"
 #include "strategy/checkmate/rounding.h"
@@ -74,10 +75,9 @@ class LpRounding {
     result.bound_model = checkmate::bound_model(form_);
     if (!incumbent_.exists()) offer_smallest(result);
     if (incumbent_.exists()) {
-      const bool optimal = incumbent_.cost() <= bound_ * (1 + 1e-9);
-      result.outcome = optimal ? Outcome::optimal : Outcome::feasible;
       result.executions = incumbent_.executions();
       result.lower_bound = std::min(bound_, incumbent_.cost());
+      result.outcome = outcome_of(request_.graph, result);
       return result;
     }
     result.outcome = request_.control.should_stop() ? Outcome::stopped : Outcome::infeasible;

@@ -1,7 +1,7 @@
 #include <numeric>
 
 #include "ordering/schedule.h"
-#include "plan/lower.h"
+#include "strategy/answer.h"
 #include "strategy/checkpointing.h"
 #include "strategy/least_order.h"
 
@@ -26,8 +26,7 @@ Decision decide_by_keep_all(const PlanRequest& request) {
   Decision result = trials.decision("keep-all");
   result.lower_bound = stages.required_cost();
   // Only leaving out unneeded ops could cost less.
-  const auto cost = [&] { return lower(request.graph, result.executions).cost; };
-  if (trials.any_fits() && cost() <= *result.lower_bound) result.outcome = Outcome::optimal;
+  if (trials.any_fits()) result.outcome = outcome_of(request.graph, result);
   return result;
 }
 

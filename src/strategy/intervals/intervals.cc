@@ -199,9 +199,9 @@ class Intervals {
                           request_.control);
     }
     Decision result;
-    result.outcome = is_proved_ ? Outcome::optimal : Outcome::feasible;
     result.executions = remat::executions_of(graph_, *best_);
     result.lower_bound = bound_;
+    result.outcome = outcome_of(request_.graph, result);
     if (bound_) result.bound_model = is_capped_ ? "intervals" : "stages";
     return result;
   }
