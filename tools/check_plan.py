@@ -10,6 +10,8 @@ import argparse
 import json
 import sys
 
+BOUNDARY = "lowtide::boundary"
+
 
 class Broken(Exception):
     """A rule of docs/reference/graph-format.md or plan-format.md that the plan breaks."""
@@ -185,6 +187,16 @@ class Replay:
                 if writer < index and not self.runs[writer]:
                     raise Broken(f"{what} before {by} wrote it")
 
+    def check_half(self, index):
+        """The caller's own code runs at the boundary, and no effect of an op crosses it."""
+        op, types = self.ops[index], [op["type"] for op in self.ops]
+        effect = op.get("mutates") or op.get("random") or not op.get("recomputable", True)
+        if not effect or BOUNDARY not in types or op["type"] == BOUNDARY:
+            return
+        boundary = types.index(BOUNDARY)
+        if (self.runs[boundary] > 0) != (index > boundary):
+            raise Broken(f"op {index} ({op['name']}) has an effect, and crosses the boundary")
+
     def check_effects(self):
         for index, op in enumerate(self.ops):
             effect = op.get("mutates") or not op.get("recomputable", True)
@@ -216,6 +228,7 @@ class Replay:
         if self.runs[index] > 1 and not op.get("recomputable", True):
             raise Broken(f"op {index} ({op['name']}) may run only once")
         if self.runs[index] == 1:
+            self.check_half(index)
             self.write_residents(op)
         allowed, overwritten = dict(map(tuple, op.get("inplace") or [])), {}
         for position in in_place:

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "graph/boundary.h"
 #include "plan/broken_rule.h"
 
 namespace lowtide {
@@ -26,6 +27,7 @@ PlanChecker::PlanChecker(const Graph& graph, const Plan& plan)
       is_old_(graph.tensors().size()),
       address_(graph.tensors().size(), kNoAddress),
       runs_(graph.ops().size()),
+      boundary_(find_boundary(graph)),
       writers_(graph.tensors().size()),
       slower_(graph, plan) {
   for (TensorId id = 0; id < graph.num_tensors(); ++id) {
@@ -135,6 +137,19 @@ void PlanChecker::check_claims() const {
   }
 }
 
+/// Between the halves the caller's own code runs. It sees what the first one wrote and drew.
+void PlanChecker::check_half(OpId id) const {
+  const Op& op = graph_.op(id);
+  const bool has_effect = op.random || !op.recomputable || !op.mutates.empty();
+  if (boundary_ == kNone || id == boundary_ || !has_effect) return;
+  const bool is_second_half = runs_[boundary_] > 0;
+  if (is_second_half != (id > boundary_)) {
+    break_rule(Rule::effect_crosses, "{} has an effect, and runs {} {} instead of {} it",
+               op_text(id), is_second_half ? "after" : "before", op_text(boundary_),
+               is_second_half ? "before" : "after");
+  }
+}
+
 void PlanChecker::run(const Action& action) {
   const OpId id = action.index;
   const Op& op = graph_.op(id);
@@ -151,7 +166,10 @@ void PlanChecker::run(const Action& action) {
   if (++runs_[id] > 1 && !op.recomputable) {
     break_rule(Rule::runs_twice, "{} may run only once", op_text(id));
   }
-  if (runs_[id] == 1) write_residents(op, id);
+  if (runs_[id] == 1) {
+    check_half(id);
+    write_residents(op, id);
+  }
   const std::vector<TensorId> overwritten = overwrite(action);
   for (TensorId out : op.outputs) make(id, out);
   for (TensorId out : op.outputs) {

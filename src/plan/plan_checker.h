@@ -30,6 +30,7 @@ class PlanChecker {
   void send_away(TensorId id);
   void write_residents(const Op& op, OpId id);
   void check_fresh(OpId id) const;
+  void check_half(OpId id) const;
   std::vector<TensorId> overwrite(const Action& action);
   std::pair<TensorId, TensorId> in_place_pair(OpId id, int position) const;
   void make(OpId id, TensorId out);
@@ -55,6 +56,7 @@ class PlanChecker {
   std::vector<bool> is_old_;    // and its copy there lacks what an op wrote
   std::vector<Bytes> address_;  // per storage
   std::vector<int> runs_;
+  OpId boundary_;                           // of the two halves of the step; kNone without one
   std::vector<std::vector<OpId>> writers_;  // per storage: ops that overwrite it
   TakenBytes arena_;
   SlowerChecker slower_;

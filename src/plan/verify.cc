@@ -11,6 +11,7 @@ std::string_view name(Rule rule) {
     case Rule::input_not_live: return "input_not_live";
     case Rule::output_already_live: return "output_already_live";
     case Rule::runs_twice: return "runs_twice";
+    case Rule::effect_crosses: return "effect_crosses";
     case Rule::stale_input: return "stale_input";
     case Rule::bad_in_place: return "bad_in_place";
     case Rule::not_live: return "not_live";

@@ -14,6 +14,7 @@ enum class Rule : std::uint8_t {
   input_not_live,       ///< a run needs a tensor that is not live
   output_already_live,  ///< a run makes a tensor that is already live
   runs_twice,           ///< an op that may run once runs again
+  effect_crosses,       ///< an op with an effect first runs in the half of the step that is not its
   stale_input,          ///< an op runs again after its input was overwritten
   bad_in_place,         ///< the graph does not allow this in-place write
   not_live,             ///< free, offload or view of a storage that is not live

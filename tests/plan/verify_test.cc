@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "graph/boundary.h"
 #include "layout/layout.h"
 #include "support/check_plan.h"
 #include "support/random_graph.h"
@@ -11,12 +12,12 @@ namespace lowtide {
 namespace {
 
 using testing::free_of;
+using ::testing::HasSubstr;
 using testing::op;
 using testing::resident;
 using testing::run;
 using testing::value;
 using testing::view;
-using ::testing::HasSubstr;
 
 /// x (resident) -> a -> b -> c with a view v of a, an in-place permission and an update of x.
 ///
@@ -111,6 +112,36 @@ TEST_F(VerifyTest, RunsTwice) {
   plan.actions.push_back(run(4));
   plan.layout.reset();
   expect(Rule::runs_twice, 6, "op 4 (\"update\") may run only once");
+}
+
+/// A write and a draw, on each side of the boundary.
+TEST(Verify, EffectsStayOnTheirSideOfTheBoundary) {
+  GraphData data;
+  data.name = "two halves";
+  data.tensors = {resident("x", 64), resident("y", 64), value("a", 8), value("b", 8)};
+  data.ops = {op("draw", {}, {2}), op("write", {0}, {}), op("boundary", {}, {}),
+              op("draw again", {}, {3}), op("write again", {1}, {})};
+  data.ops[0].random = data.ops[3].random = true;
+  data.ops[1].mutates = data.ops[4].mutates = {0};
+  data.ops[1].recomputable = data.ops[2].recomputable = data.ops[4].recomputable = false;
+  data.ops[2].type = kBoundary;
+  data.outputs = {2, 3};
+  const Graph graph(std::move(data));
+  const auto broken = [&](std::vector<Action> actions) {
+    Plan plan;
+    plan.actions = std::move(actions);
+    plan.cost = 5;
+    plan.peak_bytes = 144;
+    const testing::PlanCase one{&graph, &plan};
+    const auto violation = verify(graph, plan);
+    EXPECT_EQ(testing::python_verdicts({&one, 1}).front().valid, !violation);
+    return violation ? std::string(name(violation->rule)) : "";
+  };
+  EXPECT_EQ(broken({run(1), run(0), run(2), run(4), run(3)}), "");
+  EXPECT_EQ(broken({run(1), run(2), run(0), run(4), run(3)}), "effect_crosses");
+  EXPECT_EQ(broken({run(0), run(2), run(1), run(4), run(3)}), "effect_crosses");
+  EXPECT_EQ(broken({run(0), run(1), run(3), run(2), run(4)}), "effect_crosses");
+  EXPECT_EQ(broken({run(0), run(1), run(4), run(2), run(3)}), "effect_crosses");
 }
 
 TEST_F(VerifyTest, StaleInput) {
@@ -213,12 +244,19 @@ TEST_F(VerifyTest, PrefetchOfWhatIsLive) {
 /// The good plan, with a in slower memory for a while.
 struct VerifyMoving : VerifyTest {
   VerifyMoving() {
-    plan.actions = {run(0), run(1), run(2), {Verb::offload, 1, {}}, {Verb::wait, 1, {}},
-                    free_of(1), {Verb::prefetch, 1, {}}, {Verb::wait, 1, {}}, run(3, {0}),
-                    free_of(1), run(4)};
-    plan.slower = {.lanes = {.out = {1, 0.5}, .in = {2, 0.25}},
-                   .copies = {{1, 4096}},
-                   .bytes = 4096 + 64};
+    plan.actions = {run(0),
+                    run(1),
+                    run(2),
+                    {Verb::offload, 1, {}},
+                    {Verb::wait, 1, {}},
+                    free_of(1),
+                    {Verb::prefetch, 1, {}},
+                    {Verb::wait, 1, {}},
+                    run(3, {0}),
+                    free_of(1),
+                    run(4)};
+    plan.slower = {
+        .lanes = {.out = {1, 0.5}, .in = {2, 0.25}}, .copies = {{1, 4096}}, .bytes = 4096 + 64};
     plan.cost = 4 + (1 + 32) + (2 + 16);
     plan.layout = layout::assign_addresses(graph, plan);
     EXPECT_TRUE(testing::is_valid_plan(graph, plan));
@@ -266,9 +304,20 @@ TEST_F(VerifyMoving, ClaimsOfTimeAndSlowerMemory) {
 /// The sample's plan, with x in slower memory when the step begins and when it ends.
 struct VerifyResident : VerifyTest {
   VerifyResident() {
-    plan.actions = {{Verb::prefetch, 0, {}}, {Verb::wait, 0, {}}, run(0), free_of(0), run(1),
-                    run(2), run(3, {0}), free_of(1), {Verb::prefetch, 0, {}}, {Verb::wait, 0, {}},
-                    run(4), {Verb::offload, 0, {}}, {Verb::wait, 0, {}}, free_of(0)};
+    plan.actions = {{Verb::prefetch, 0, {}},
+                    {Verb::wait, 0, {}},
+                    run(0),
+                    free_of(0),
+                    run(1),
+                    run(2),
+                    run(3, {0}),
+                    free_of(1),
+                    {Verb::prefetch, 0, {}},
+                    {Verb::wait, 0, {}},
+                    run(4),
+                    {Verb::offload, 0, {}},
+                    {Verb::wait, 0, {}},
+                    free_of(0)};
     plan.slower = {.lanes = {.out = {1, 0.5}, .in = {2, 0.25}},
                    .copies = {{0, 4096}},
                    .bytes = 4096 + 64,
