@@ -46,6 +46,7 @@ from .planned_class import in_class_of_its_own, plain_module, planned_forward, s
 from .ranks_and_frameworks import members_on_ranks
 from .shards.fully_sharded import is_fully_sharded
 from .shards.model_on_ranks import ModelOnRanks
+from .shards.sharding import require_sharding
 from .sizes.size_ranges import SizeRanges
 
 if TYPE_CHECKING:
@@ -175,7 +176,8 @@ def wrap(
     has the others from the forward pass to the backward pass (ZeRO 2); None: the one of these that
     fits and is predicted to be the fastest. Parameters in shards are DTensors, which optimizers,
     ``clip_grad_norm_`` and ``torch.distributed.checkpoint`` know; ``optimizer``, if that is an
-    object, gets them, and its state is placed with them. All ranks need batches of the same sizes.
+    object, gets them, and its state is placed with them. All ranks need batches of the same sizes,
+    but for those of ``dynamic_shapes``, with which parameters are whole on each rank.
     ``coalesce``: whether small parameters and gradients may go in one message, and more of them in
     one collective, where there is a budget and plans within it are predicted to be faster for it.
     With ``offload``, values of each rank move, to a file of its own where it is a folder, and
@@ -206,9 +208,10 @@ def _planned(model: torch.nn.Module, example_inputs, settings: Settings, mesh: D
     require_plannable(model)
     if mesh is not None or is_fully_sharded(model):
         if dynamic_shapes is not None:
-            raise InputError("dynamic_shapes is not for a mesh yet: leave one of them out")
+            _require_copies(model, sharding)
+            sharding = "none"
         return wrapped_on_ranks(model, example_inputs, settings, mesh, sharding,
-                                functools.partial(planned_module, None))
+                                functools.partial(planned_module, dynamic_shapes))
     if sharding is not None:
         raise InputError(f"sharding={sharding!r} needs a mesh, or a model that is within "
                          f"DistributedDataParallel: give mesh, or leave sharding out where there "
@@ -219,6 +222,15 @@ def _planned(model: torch.nn.Module, example_inputs, settings: Settings, mesh: D
                          "process")
     planned, _ = planned_module(dynamic_shapes, model, example_inputs, settings)
     return planned
+
+
+def _require_copies(model: torch.nn.Module, sharding: str | None) -> None:
+    """Raises InputError for parameters in shards with dynamic_shapes: PyTorch traces ops of
+    DTensors for one size alone."""
+    if is_fully_sharded(model) or require_sharding(sharding) not in (None, "none"):
+        raise InputError("dynamic_shapes is not for parameters or gradients in shards yet, as "
+                         "PyTorch traces these for one size: give a mesh with sharding=\"none\", "
+                         "or leave dynamic_shapes out")
 
 
 def planned_module(dynamic_shapes: Mapping | Sequence | None, model: torch.nn.Module,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 from collections.abc import Iterable, Sequence
 
@@ -29,6 +30,13 @@ class AgreedPasses:
         self._ran = ""
         self._has_announced_forward = False
 
+    def failing_together(self, is_of_a_range: bool) -> contextlib.AbstractContextManager[None]:
+        """Around what ranks decide before a pass. Where they run unlike sizes of a range, one may
+        fail alone, and the others are not to wait for it."""
+        if self._group is None or not is_of_a_range:
+            return contextlib.nullcontext()
+        return self._group.failing_together("run a forward pass")
+
     def begin_step(self, region: Region, unforeseen_bytes: int, kept_bytes: int,
                    holding: Sequence[Region], taken_bytes: int) -> tuple[int, int, list[Region]]:
         """What the last step took unforeseen, what gradients take that are kept, and the regions in
@@ -40,20 +48,24 @@ class AgreedPasses:
         """
         if self._group is None:
             return unforeseen_bytes, kept_bytes, list(holding)
-        flags = _flags(other in holding for other in self._regions)
-        found = self._group.meet("begin a step", f"{region.name} after {self._ran}",
+        leaders = [other for other in self._regions if other.leader is other]
+        held = {other.leader for other in holding}
+        flags = _flags(leader in held for leader in leaders)
+        found = self._group.meet("begin a step", f"{region.leader.name} after {self._ran}",
                                  unforeseen_bytes, kept_bytes, flags, taken_bytes)
         unforeseen, kept, all_flags, taken = zip(*found)
-        self._has_announced_forward = len(self._regions) == 1 and not any(taken)
-        return max(unforeseen), max(kept), [
-            other for place, other in enumerate(self._regions)
-            if any(flags >> place & 1 for flags in all_flags)]
+        self._has_announced_forward = len(leaders) == 1 and not any(taken)
+        held = {leader for place, leader in enumerate(leaders)
+                if any(flags >> place & 1 for flags in all_flags)}
+        return max(unforeseen), max(kept), [other for other in self._regions
+                                            if other.leader in held]
 
     def forward(self, region: Region, plan: Plan, taken_bytes: int) -> int:
         """How much more than here is taken on some rank."""
         if self._group is None:
             return 0
-        what, is_announced = f"{region.name} {self._digest(plan)}", self._has_announced_forward
+        what = f"{region.leader.name} {self._digest(region, plan)}"
+        is_announced = self._has_announced_forward
         self._has_announced_forward = False
         if is_announced and what == self._ran:
             return 0
@@ -65,7 +77,10 @@ class AgreedPasses:
         """The same."""
         if self._group is None:
             return 0
-        return self._more("run a backward pass", f"{region.name} {is_replayed}", taken_bytes)
+        what = region.leader.name
+        if not region.is_of_a_range:  # else a rank with a larger size may have no room for its pass
+            what += f" {is_replayed}"
+        return self._more("run a backward pass", what, taken_bytes)
 
     def held_results(self, region: Region, held: Iterable[int]) -> Iterable[int]:
         """Those that the caller of some rank held when the backward pass began, of those that count
@@ -76,16 +91,19 @@ class AgreedPasses:
         here = set(held)
         flags = [_flags(storage in here for storage in droppable[first:first + _FLAGS])
                  for first in range(0, len(droppable), _FLAGS)]
-        found = self._group.meet("end a backward pass", region.name, *flags)
+        found = self._group.meet("end a backward pass", region.leader.name, *flags)
         return [storage for place, storage in enumerate(droppable)
                 if any(flags[place // _FLAGS] >> place % _FLAGS & 1 for flags in found)]
 
     def _more(self, what: str, about: str, taken_bytes: int) -> int:
         return self._group.largest(what, about, taken_bytes)[0] - taken_bytes
 
-    def _digest(self, plan: Plan) -> str:
+    def _digest(self, region: Region, plan: Plan) -> str:
+        """Of sizes of a range, ranks may run different ones, in one order of ops."""
         if plan not in self._digests:
-            self._digests[plan] = hashlib.sha256(plan.format().encode()).hexdigest()
+            agreed = (str([action[1] for action in plan.actions if action[0] == "run"])
+                      if region.is_of_a_range else plan.format())
+            self._digests[plan] = hashlib.sha256(agreed.encode()).hexdigest()
         return self._digests[plan]
 
 

@@ -121,6 +121,16 @@ class Region:
         return self.captured.graph.name
 
     @property
+    def leader(self) -> Region:
+        """By whose plan this one runs: on several ranks, of the sizes of a range, the region of the
+        largest."""
+        return self if self._leads or self._settings.group is None else self._sizes.largest
+
+    @property
+    def is_of_a_range(self) -> bool:
+        return self._sizes is not None
+
+    @property
     def stash_names(self) -> tuple[str, ...]:
         return tuple(stash.name for stash in self.stashes)
 

@@ -35,16 +35,19 @@ class RoomOutside:
         """Another budget may have the room that there was not."""
         self._is_sought = True
 
+    def typical(self, unforeseen_bytes: int) -> int:
+        """By how much the last step took more than its plans count, where that says something."""
+        return unforeseen_bytes if self.step_is_typical else 0
+
     def leave(self, region: Region, step: Iterable[Region], unforeseen_bytes: int) -> None:
-        """A step begins, with this region, after one that took so many bytes more."""
-        is_typical, self.step_is_typical = self.step_is_typical, True
-        if (not is_typical or not self._is_sought
-                or unforeseen_bytes <= self._account.left_outside):
+        """A step begins, with this region, after one that typically took so many bytes more."""
+        self.step_is_typical = True
+        if not self._is_sought or unforeseen_bytes <= self._account.left_outside:
             return
         seen, before = outside_room(unforeseen_bytes), self._account.outside_bytes
         self._reserve(seen)
         try:
-            for other in step:
+            for other in dict.fromkeys(other.leader for other in step):
                 self._step_plans.within_share(other)
         except InfeasibleError as error:
             self._is_sought = False

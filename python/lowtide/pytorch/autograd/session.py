@@ -113,7 +113,7 @@ class Session:
         ``sizes``: those that it is one of, the largest first: that is planned, and the others
         follow it.
         """
-        with self._between_passes.lock:
+        with self._between_passes.lock, self._agreed.failing_together(sizes is not None):
             self._room_outside.step_is_typical = False
             graph = self._graphs.add(traced.captured, traced.trained, traced.stashes, sizes)
             self.again.append(traced.again)
@@ -211,7 +211,8 @@ class Session:
             raise Prepared
         self._change_budget.note_training_thread()
         with (self._between_passes.one_pass(self._change_budget.end_before_pass),
-              ONE_PASS_AT_A_TIME, none_left_in_flight()):
+              ONE_PASS_AT_A_TIME, none_left_in_flight(),
+              self._agreed.failing_together(graph.region.is_of_a_range)):
             return self._forward(graph.region, primals)
 
     def _forward(self, region: Region, primals: Sequence) -> tuple[list, torch.Tensor]:
@@ -334,7 +335,8 @@ class Session:
         """From blocks, before a pass; what the last step took unforeseen."""
         self._gradients_in_blocks.clear(region)
         unforeseen, kept, holding = self._agreed.begin_step(
-            region, self._meter.unforeseen_bytes, self._gradients_in_blocks.kept_bytes,
+            region, self._room_outside.typical(self._meter.unforeseen_bytes),
+            self._gradients_in_blocks.kept_bytes,
             self._gradients_in_blocks.holding(), self._admission.taken_bytes(region))
         self._gradients_in_blocks.count(kept, holding)
         return unforeseen

@@ -10,7 +10,7 @@ from ..budget.account import BudgetAccount
 from ..budget.settings import Settings
 from ..common.notices import Notices
 from ..plans.planning import PricedGraph
-from ..plans.plans_of_size import PlansOfSize
+from ..plans.plans_of_size import PlansOfSize, PlansOfSizeOnRanks
 from ..plans.sectioned_plans import SectionedGraphPlans
 from ..plans.size_family import SizeFamily
 
@@ -24,6 +24,7 @@ class SizesOfGraph:
     def __init__(self, family: SizeFamily):
         self._family = family
         self.largest: Region | None = None
+        self._account: BudgetAccount[Region] | None = None
 
     @property
     def stashes(self) -> tuple[str, ...]:
@@ -33,7 +34,7 @@ class SizesOfGraph:
 
     def with_costs(self, graph: Graph, stashes: tuple[str, ...]) -> Graph:
         """A graph of one of the sizes, with these stashes, with costs."""
-        return self._family.with_costs(graph, stashes)
+        return self._family.with_costs(graph, stashes, is_largest=self.largest is None)
 
     def lead(self, region: Region, account: BudgetAccount[Region], settings: Settings) -> None:
         """``region`` is the largest, and has a plan. The others follow what is decided here, for
@@ -48,16 +49,25 @@ class SizesOfGraph:
                     self._family.decide(region.priced, plan, region.stash_names, dropped,
                                         region.captured.device, budget, settings)
         account.invalidate()
-        self.largest = region
+        self.largest, self._account = region, account
 
     def plans(self, priced: PricedGraph, settings: Settings, dropped: frozenset[int],
               after_bytes: int, seen_bytes: int, notices: Notices) -> SectionedGraphPlans:
         """Of a size that is not the largest."""
+        if settings.layout is not None:
+            return PlansOfSizeOnRanks(priced, settings, self._leading, after_bytes, seen_bytes,
+                                      notices)
         return PlansOfSize(priced, settings, self._family.decisions(dropped), after_bytes,
                            seen_bytes, notices)
 
+    def _leading(self) -> tuple[PricedGraph, Plan]:
+        """The graph of the largest size, and the plan by which it runs as things are now."""
+        assert self.largest is not None and self._account is not None
+        share = self._account.share(self.largest)
+        return self.largest.priced, _within(self.largest, share)
 
-def _within(region: Region, budget_bytes: int) -> Plan:
+
+def _within(region: Region, budget_bytes: int | None) -> Plan:
     """Where held results leave the largest size no plan, smaller ones have that of the fewest
     bytes."""
     try:

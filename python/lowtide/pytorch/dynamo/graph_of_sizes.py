@@ -12,7 +12,7 @@ from ... import Graph, InfeasibleError
 from ..autograd.planned_graph import PlannedGraph
 from ..autograd.session import Session
 from ..autograd.sizes_of_graph import SizesOfGraph
-from ..plans.planning import NoPlan, Refusal, measure
+from ..plans.planning import NoPlan, Refusal, measure, measure_here
 from ..plans.size_family import SizeFamily
 from ..sizes.every_size import EverySize
 from ..sizes.open_sizes import OpenSizes, Sizes
@@ -155,7 +155,8 @@ class GraphOfSizes:
 
         known = SizesOfGraph(SizeFamily(
             [functools.partial(captured_at, found) for found in measured],
-            lambda graph, microseconds: measure(graph, device, settings, microseconds)))
+            lambda graph, microseconds: measure(graph, device, settings, microseconds),
+            lambda graph: measure_here(graph, device, settings)))
         # All sizes have the ops of the largest.
         everywhere = set.intersection(*({stash.name for stash in found.stashes.possible}
                                         for found in [*measured, largest]))

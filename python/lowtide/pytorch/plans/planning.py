@@ -86,20 +86,24 @@ def measure(graph: Graph, device: str, settings: Settings,
     ranks train, the first one measures for all: a rank with other costs would have another plan.
     ``microseconds``: how long all of it takes at least, where that is known."""
     if settings.layout is None:
-        return _measured_here(graph, device, settings, microseconds)
-    ranks = settings.layout
-
-    def measured_for_all() -> str:
-        with IN_FLIGHT.unconnected():
-            measured = _measured_here(graph, device, settings, microseconds)
-        return ranks.costs.added_to(measured).format()
-
-    text = settings.group.of_first(measured_for_all, "measure a graph", graph.format())
+        return measure_here(graph, device, settings, microseconds)
+    text = settings.group.of_first(
+        lambda: measure_here(graph, device, settings, microseconds).format(), "measure a graph",
+        graph.format())
     return Graph.parse(text, f"the graph of {graph.name}")
 
 
-def _measured_here(graph: Graph, device: str, settings: Settings,
-                   microseconds: float | None) -> Graph:
+def measure_here(graph: Graph, device: str, settings: Settings,
+                 microseconds: float | None = None) -> Graph:
+    """As ``measure``, for this rank alone."""
+    if settings.layout is None:
+        return _profiled(graph, device, settings, microseconds)
+    with IN_FLIGHT.unconnected():
+        return settings.layout.costs.added_to(_profiled(graph, device, settings, microseconds))
+
+
+def _profiled(graph: Graph, device: str, settings: Settings,
+              microseconds: float | None) -> Graph:
     what = f"measuring the ops of {graph.name}{_how_long(microseconds)}"
     settings.say(what)
     with settings.progress(what):

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
-from ... import Plan, keep_all
+from ... import InfeasibleError, Plan, format_bytes, keep_all
 from ..budget.settings import Settings
 from ..common.notices import Notices
+from .needed_bytes import needed_bytes
 from .planning import UNLIMITED_BYTES, PricedGraph, handed_out_bytes, transfer
 from .same_addresses import at_same_addresses
 from .sectioned_plans import SectionedGraphPlans
@@ -52,7 +53,7 @@ class PlansOfSize(SectionedGraphPlans):
     def _leaving_by_decisions(self, after_bytes: int, budget_bytes: int) -> Iterator[Plan]:
         graph = self.priced.graph.with_after_bytes(after_bytes)
         priced = dataclasses.replace(self.priced, graph=graph)
-        for other, plan in [(priced, keep_all(priced.graph)), *self._decisions]:
+        for other, plan in self._orders(priced):
             found = transfer(priced, other, plan, budget_bytes)
             if found is not None:
                 yield found
@@ -64,3 +65,48 @@ class PlansOfSize(SectionedGraphPlans):
             found = at_same_addresses(self.priced.graph, plan, budget_bytes)
             if found is not None:
                 yield found
+
+    def _orders(self, priced: PricedGraph) -> Sequence[tuple[PricedGraph, Plan]]:
+        """Graphs and plans whose order of ops may be that of this one, the best first."""
+        return [(priced, keep_all(priced.graph)), *self._decisions]
+
+
+class PlansOfSizeOnRanks(PlansOfSize):
+    """Those on one of several ranks, of which each may have another size in the same step: all run
+    the ops in the order of the largest size's plan, so that their collectives meet.
+
+    ``leading``: gives the graph of the largest size and its plan as things are now, which all ranks
+    ask for together.
+    """
+
+    def __init__(self, priced: PricedGraph, settings: Settings,
+                 leading: Callable[[], tuple[PricedGraph, Plan]], after_bytes: int,
+                 seen_bytes: int, notices: Notices):
+        super().__init__(priced, settings, (), after_bytes, seen_bytes, notices)
+        self._leading = leading
+        self._following: dict[tuple[int | None, Plan], Plan] = {}
+
+    def within(self, budget_bytes: int | None, *, soon: bool = False,
+               leaving_all: bool = False, silent: bool = False) -> Plan:
+        self._decisions = [self._leading()]
+        key = budget_bytes, self._decisions[0][1]
+        if key not in self._following:
+            wanted = UNLIMITED_BYTES if budget_bytes is None else budget_bytes
+            found = next(self._fitting(wanted), None)
+            if found is None:
+                raise InfeasibleError(
+                    f"{self.priced.graph.name} has {format_bytes(wanted)}, and takes more in the "
+                    f"order of the largest size of dynamic_shapes, which all ranks run: widen the "
+                    f"range to it")
+            self._following[key] = found
+        return self._following[key]
+
+    def smallest(self) -> Plan:
+        return self.within(None)
+
+    @property
+    def least_bytes(self) -> int:
+        return needed_bytes(self.priced.graph, self.smallest())
+
+    def _orders(self, priced: PricedGraph) -> Sequence[tuple[PricedGraph, Plan]]:
+        return self._decisions

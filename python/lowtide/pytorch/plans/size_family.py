@@ -23,7 +23,7 @@ Names = tuple[str, ...]
 class SizeFamily:
     """``captured_at``: by size, smallest first, the last one the largest: the graph with these
     stashes, without costs. ``measure``: measures one, of which it is told how many microseconds
-    that takes at least, or None.
+    that takes at least; ``measure_here``: one of another size, which other ranks may not have.
 
     The largest is planned by a search. The others run by what was decided for it and for the sizes
     that graphs were captured at, laid out again; or at its addresses, where each value of a smaller
@@ -31,17 +31,22 @@ class SizeFamily:
     """
 
     def __init__(self, captured_at: Sequence[Callable[[Names], Graph]],
-                 measure: Callable[[Graph, float | None], Graph]):
+                 measure: Callable[[Graph, float | None], Graph],
+                 measure_here: Callable[[Graph], Graph]):
         self._captured_at, self._measure = captured_at, measure
+        self._measure_here = measure_here
         self._measured: dict[Names, list[Graph]] = {}
         self._costs: dict[Names, CostsBetween] = {}
         #: By which results the caller drops: decisions of sizes, smallest first.
         self._decisions: dict[frozenset[int], list[tuple[PricedGraph, Plan]]] = {}
 
-    def with_costs(self, graph: Graph, names: Names) -> Graph:
+    def with_costs(self, graph: Graph, names: Names, is_largest: bool) -> Graph:
         """One of the family, with costs. It is measured where they do not follow from those of
         other sizes."""
-        return self._costs_with(names).of(graph) or self._measure(graph, None)
+        found = self._costs_with(names).of(graph)
+        if found is not None:
+            return found
+        return self._measure(graph, None) if is_largest else self._measure_here(graph)
 
     def decide(self, largest: PricedGraph, plan: Plan, names: Names, dropped: frozenset[int],
                device: str, budget_bytes: int, settings: Settings) -> None:

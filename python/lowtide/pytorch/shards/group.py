@@ -149,7 +149,8 @@ class Group(Ranks):
         words = [name.rstrip(b"\0").decode(errors="replace") for name, *_ in headers]
         if len(set(words)) > 1:
             raise _Parted(f"the ranks do not do the same: {_by_rank(words)}. Give all ranks "
-                          f"batches of the same sizes, and have them call the model, backward() "
+                          f"batches of the same sizes (or sizes of dynamic_shapes of "
+                          f"lowtide.wrap), and have them call the model, backward() "
                           f"and lowtide.wrap equally often and in the same order (drop_last=True "
                           f"of a DataLoader leaves a smaller last batch out)")
         digests = [digest for _, digest, *_ in headers]
