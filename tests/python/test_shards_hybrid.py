@@ -21,6 +21,7 @@ from shards_cases import (
 )
 from sweep import sweep
 from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
+from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.fsdp import fully_shard
 from torch_memory import profiled
 
@@ -69,6 +70,19 @@ def test_copies_of_shards_train_as_ddp_does(four, case, sharding):
     found, again = (four.run(with_sharding, case, sharding) for _ in range(2))
     require_like(found, four.run(by_ddp, case))
     require_same(found, again)
+
+
+def on_every_second_rank(rank):
+    """Shards on ranks that are no neighbours, as where those of one machine are counted so."""
+    model, mesh = made("layers"), DeviceMesh("cpu", [[0, 2], [1, 3]])
+    optimizer, given = descent(model), batches("layers", rank)
+    model = lowtide.wrap(model, given[0], optimizer=optimizer, mesh=mesh, sharding="full",
+                         cache=False, time_limit=0.3, verbose=False)
+    return trained(model, optimizer, given), parameters_of(model)
+
+
+def test_shards_lie_on_any_ranks_that_ascend(four):
+    require_like(four.run(on_every_second_rank), four.run(by_ddp, "layers"))
 
 
 @pytest.mark.sweep

@@ -1,6 +1,7 @@
 """What ranks send in fewer bits: parameters that are used so alone, and by mp_policy."""
 
 import contextlib
+import warnings
 from unittest import mock
 
 import lowtide
@@ -9,7 +10,7 @@ import torch
 from lowtide.pytorch.shards import rewrite
 from lowtide.pytorch.shards.collectives import GATHER_STARTS
 from lowtide.pytorch.wrap import session_of
-from shards_cases import batches, descent, made, mesh_of, parameters_of, trained, wrapped
+from shards_cases import adam, batches, descent, made, mesh_of, parameters_of, trained, wrapped
 from sweep import sweep
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 
@@ -77,6 +78,27 @@ def test_modules_compute_in_the_types_of_their_policy(two, name):
 @pytest.mark.sweep
 def test_copies_of_shards_are_reduced_in_the_types_of_their_policy(four):
     require_like(four.run(prepared, (2, 2), "all"))
+
+
+def stashing(rank, mesh):
+    """What is said of the error of gradients, and a step that has it."""
+    torch._dynamo.reset()
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        model, given = made("deep"), batches("deep", rank, 1, rows=2048)
+        optimizer = adam(model)
+        model = lowtide.wrap(model, given[0], "70%", optimizer=optimizer, mesh=mesh_of(mesh),
+                             sharding="full", coalesce=False, stash="int8",
+                             strategy="keep-all", cache=False,
+                             time_limit=0.1, verbose=False)
+        trained(model, optimizer, given)
+    return [str(one.message) for one in said if "with loss" in str(one.message)], model.memory
+
+
+def test_the_error_of_gradients_is_measured_in_shards(two):
+    for said, memory in two.run(stashing, 2):
+        assert len(said) == 1 and "relative error of the gradients" in said[0]
+        assert memory.measured_peak <= memory.budget
 
 
 def in_precision(rank, casts_before):

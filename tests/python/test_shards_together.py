@@ -1,8 +1,12 @@
 """Ranks that do, keep or want different things, and budgets that change, with a mesh."""
 
+import datetime
+
 import lowtide
 import pytest
 import torch
+import torch.distributed as dist
+from lowtide.pytorch.shards.group import Group
 from shards_cases import (
     Layers,
     adam,
@@ -15,6 +19,7 @@ from shards_cases import (
     wrapped,
 )
 from torch import nn
+from torch.distributed.device_mesh import DeviceMesh
 
 pytestmark = pytest.mark.cpu_only("Gloo sends memory of the host")
 
@@ -78,8 +83,59 @@ def wrapped_with_other_inputs(rank, ranks):
 
 def test_a_rank_that_cannot_wrap_ends_wrap_on_all(two):
     first, second = two.run(wrapped_with_other_inputs, 2)
-    assert "ranks 1 fail to wrap the model" in first
-    assert "reduction dim" in second
+    assert first.startswith("rank 1 of 2 failed to wrap the model: ")
+    assert "reduction dim" in second and "reduction dim" in first
+
+
+def by_arguments_of_its_own(rank, ranks, of_second):
+    """What wrap says where the second rank has these arguments."""
+    model, mesh = made("layers"), mesh_of(ranks)
+    with pytest.raises(lowtide.Error) as refused:
+        lowtide.wrap(model, batches("layers", rank)[0], **{
+            "budget": "90%", "mesh": mesh, "sharding": "full", "cache": False}
+            | (of_second if rank == 1 else {}))
+    return str(refused.value)
+
+
+@pytest.mark.parametrize("of_second, words", [
+    ({"offload": "/no/folder"}, "/no/folder"), ({"strategy": "bogus"}, "there is no strategy"),
+    ({"sharding": "half"}, "unknown sharding"), ({"mode": "inductor"}, "a mesh is not for")])
+def test_what_is_refused_on_one_rank_is_told_to_all(two, of_second, words):
+    first, second = two.run(by_arguments_of_its_own, 2, of_second)
+    assert second in first and words in second
+    assert first.startswith("rank 1 of 2 failed to wrap the model: ")
+
+
+@pytest.mark.parametrize("of_second", [{"budget": "80%"}, {"sharding": "none"},
+                                       {"offload": "/tmp"}])
+def test_ranks_with_other_arguments_hear_that_before_anything_is_measured(two, of_second):
+    for message in two.run(by_arguments_of_its_own, 2, of_second):
+        assert "about to wrap the model, but not the same" in message
+        assert "arguments of lowtide.wrap" in message
+
+
+def timeouts(rank):
+    """Of the process groups of a mesh whose own has another than the usual one."""
+    group = Group(DeviceMesh.from_group(
+        dist.new_group(timeout=datetime.timedelta(seconds=77)), "cpu"))
+    return [made._get_backend(torch.device("cpu")).options._timeout.total_seconds()
+            for made in (group.data, group._talk)]
+
+
+def test_collectives_fail_after_as_long_as_those_of_the_mesh(two):
+    assert two.run(timeouts) == [[77, 77], [77, 77]]
+
+
+def on_a_mesh_that_descends(rank):
+    with pytest.raises(lowtide.InputError) as refused:
+        lowtide.wrap(made("layers"), batches("layers", rank)[0], mesh=DeviceMesh("cpu", [1, 0]),
+                     sharding="full")
+    return str(refused.value)
+
+
+def test_ranks_that_descend_are_refused(two):
+    for message in two.run(on_a_mesh_that_descends):
+        assert "ascend" in message and "[1, 0]" in message
 
 
 def agreements(rank, ranks):

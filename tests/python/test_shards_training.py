@@ -1,5 +1,6 @@
 """Training on several ranks: the numbers of DDP and FSDP2, within the bytes of the budget."""
 
+import copy
 import itertools
 import math
 
@@ -24,6 +25,7 @@ from shards_cases import (
     wrapped,
 )
 from sweep import sweep
+from torch import nn
 from torch_memory import profiled
 
 pytestmark = pytest.mark.cpu_only("Gloo sends memory of the host")
@@ -225,6 +227,49 @@ def of_torch_with_smaller(rank, ranks):
 def test_a_smaller_last_batch_of_all_ranks_is_planned_too(two):
     for losses, wanted in zip(two.run(smaller_last_batch, 2), two.run(of_torch_with_smaller, 2)):
         assert losses == pytest.approx(wanted, rel=1e-5)
+
+
+class Within(nn.Module):
+    """With names that the module around it has too."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.last = nn.Linear(20, 33), nn.Linear(33, 47)
+
+    def forward(self, x):
+        x = torch.tanh(self.first(x))
+        torch._dynamo.graph_break()
+        return torch.tanh(self.last(x))
+
+
+class Broken(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.within, self.last = nn.Linear(20, 20), Within(), nn.Linear(47, 10)
+
+    def forward(self, x, targets):
+        return nn.functional.cross_entropy(self.last(self.within(self.first(x))), targets)
+
+
+def in_pieces(rank, ranks):
+    """Losses, and the budget before and after more graphs are known."""
+    torch.manual_seed(3)
+    plain, given = Broken(), batches("layers", rank, rows=64)
+    model = copy.deepcopy(plain)
+    optimizer = descent(model)
+    model = lowtide.wrap(model, given[0], "100%", optimizer=optimizer, mesh=mesh_of(ranks),
+                         sharding="full", coalesce=False, cache=False, time_limit=0.1)
+    before = model.memory.budget
+    losses = trained(model, optimizer, given)
+    plain = nn.parallel.DistributedDataParallel(plain)
+    return losses, trained(plain, descent(plain), given), before, model.memory
+
+
+def test_a_module_with_a_graph_break_within_is_trained_in_shards(two):
+    for losses, expected, before, memory in two.run(in_pieces, 2):
+        assert losses == pytest.approx(expected, rel=1e-5)
+        assert memory.budget > before  # a share is one of all graphs
+        assert memory.measured_peak <= memory.budget
 
 
 def refused(rank, ranks):

@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 from torch.distributed.device_mesh import DeviceMesh
+from torch.nn.parallel import DistributedDataParallel
 
 from .. import InfeasibleError, InputError
 from .autograd.session import Session
@@ -20,6 +21,7 @@ from .budget.settings import Settings
 from .optimizer.fused_updates import require_by_element
 from .optimizer.stand_in import stand_in
 from .optimizer.step_here import step_here
+from .shards.data_parallel import mesh_of_ranks
 from .shards.fully_sharded import is_fully_sharded, layout_of, mesh_of, without_hooks
 from .shards.group import Group
 from .shards.layout import GraphLayout
@@ -32,32 +34,61 @@ from .shards.sharding import candidates, counted_parameters, graph_layout, requi
 #: The one that is chosen is planned again with all of it.
 _PART_FOR_A_TRIAL, _PART_FOR_ALL = 0.25, 1.0
 
+_PLACED_BEFORE = ("the model was prepared by fully_shard, which has placed its parameters: leave "
+                  "mesh and sharding out, or wrap the model before fully_shard")
+
 #: ``wrapped(model, example_inputs, settings, on_ranks)``: the planned module and its session.
 Wrapped = Callable[[torch.nn.Module, object, Settings, ModelOnRanks],
                    tuple[torch.nn.Module, Any]]
 
 
+def group_for(model: torch.nn.Module, mesh: DeviceMesh | None,
+              sharding: str | None) -> Group | None:
+    """The ranks that ``wrap`` plans for together, by its arguments; None: each plans for itself.
+    Raises InputError for a mesh that is none of the model's ranks."""
+    if isinstance(model, DistributedDataParallel):
+        if mesh is not None or sharding is not None:
+            mesh = mesh_of_ranks(model, mesh)
+        model = model.module
+    if is_fully_sharded(model):
+        own = mesh_of(model)
+        if mesh is not None and mesh != own:
+            raise InputError(_PLACED_BEFORE)
+        mesh = own
+    if mesh is None:
+        return None
+    if not isinstance(mesh, DeviceMesh):
+        raise InputError(f"mesh must be a torch.distributed.DeviceMesh, as init_device_mesh"
+                         f"(\"cpu\", (2,)) makes it, not {mesh!r}")
+    return Group(mesh)
+
+
 def wrapped_on_ranks(model: torch.nn.Module, example_inputs: object, settings: Settings,
-                     mesh: DeviceMesh | None, sharding: str | None, wrapped: Wrapped
-                     ) -> torch.nn.Module:
-    """As of ``wrap`` with a mesh, or a model that has one by ``fully_shard``. Where no plan fits,
-    the model is as it was."""
+                     group: Group, sharding: str | None, wrapped: Wrapped) -> torch.nn.Module:
+    """As of ``wrap``, on the ranks of ``group_for``. Where no plan fits, the model is as it was."""
+    _require_possible(model, example_inputs, settings, sharding)
+    # Before collectives, in which the others would wait for a rank that was refused.
+    group.meet("wrap the model", f"{sharding} {settings.alike_on_ranks}")
+    if is_fully_sharded(model):
+        return _wrapped_fully_sharded(group, model, example_inputs, settings, sharding, wrapped)
+    return _wrapped_on(group, model, example_inputs, settings, sharding, wrapped)
+
+
+def _require_possible(model: torch.nn.Module, example_inputs: object, settings: Settings,
+                      sharding: str | None) -> None:
+    """Raises InputError for what is not done on several ranks."""
     require_sharding(sharding)
     settings.require_ranks_may_train()
     if settings.fused_update is not None:
         require_by_element(settings.optimizer)
-    if sharding is None and not is_fully_sharded(model) and example_inputs is None:
+    if is_fully_sharded(model):
+        if sharding == "none":
+            raise InputError(_PLACED_BEFORE)
+        return
+    if sharding is None and example_inputs is None:
         raise InputError("with a mesh, the sharding is chosen by plans for example inputs: give "
                          "example_inputs, or sharding=\"none\", \"gradients\" or \"full\"")
-    if is_fully_sharded(model):
-        return _wrapped_fully_sharded(model, example_inputs, settings, mesh, sharding, wrapped)
-    if not isinstance(mesh, DeviceMesh):
-        raise InputError(f"mesh must be a torch.distributed.DeviceMesh, as init_device_mesh"
-                         f"(\"cpu\", (2,)) makes it, not {mesh!r}")
     require_placeable(settings.optimizer)
-    group = Group(mesh)
-    with group.failing_together("wrap the model"):
-        return _wrapped_on(group, model, example_inputs, settings, sharding, wrapped)
 
 
 def _wrapped_on(group: Group, model: torch.nn.Module, example_inputs: object, settings: Settings,
@@ -91,17 +122,12 @@ def _choose_updates(on_ranks: ModelOnRanks, settings: Settings) -> None:
         step_here(settings.optimizer)
 
 
-def _wrapped_fully_sharded(model: torch.nn.Module, example_inputs: object, settings: Settings,
-                           mesh: DeviceMesh | None, sharding: str | None,
+def _wrapped_fully_sharded(group: Group, model: torch.nn.Module, example_inputs: object,
+                           settings: Settings, sharding: str | None,
                            wrapped: Wrapped) -> torch.nn.Module:
     """Its parameters lie in shards already, and its optimizer has them."""
-    own = mesh_of(model)
-    if sharding == "none" or mesh is not None and mesh != own:
-        raise InputError("the model was prepared by fully_shard, which has placed its parameters: "
-                         "leave mesh and sharding out, or wrap the model before fully_shard")
-    group = Group(own)
-    with group.failing_together("wrap the model"), without_hooks(model) as reduced_in:
-        costs = costs_of(group, own.device_type)
+    with without_hooks(model) as reduced_in:
+        costs = costs_of(group, group.mesh.device_type)
         named = list(model.named_parameters(remove_duplicate=False))
         layout = layout_of(model, graph_layout(named, group, sharding or "full", costs),
                            reduced_in)
@@ -115,8 +141,9 @@ def _wrapped_fully_sharded(model: torch.nn.Module, example_inputs: object, setti
 @dataclasses.dataclass
 class _LayoutChoice:
     """Compares layouts by plans of the model as it is, before any parameter moves. A budget that is
-    a share is one of what the step takes with the first layout: ``settings`` has it in bytes
-    then. ``part``: of the time limit, for each of them."""
+    a share is one of what the step takes with the first layout: ``settings`` has it in bytes then,
+    unless more graphs are to come, which count too. ``part``: of the time limit, for each of them.
+    """
 
     model: torch.nn.Module
     example_inputs: object
@@ -168,7 +195,7 @@ class _LayoutChoice:
                 return float("inf")
             if self.again is None:
                 self.again = _captured_alike(session)
-            if self.settings.budget.share is not None:
+            if self.settings.budget.share is not None and not session.is_in_pieces:
                 budget = Budget.parse(session.budget_bytes)
                 self.settings = dataclasses.replace(self.settings, budget=budget)
             return session.figures.predicted().seconds
@@ -191,7 +218,8 @@ def planned_as_it_is(model: torch.nn.Module, example_inputs: object, settings: S
         session = _planned_again(again, settings, lambda: counted.values(), type(model).__name__)
     else:
         _, session = wrapped(model, example_inputs, settings,
-                             ModelOnRanks(group, None, lambda: counted.values()))
+                             ModelOnRanks(group, None, lambda: counted.values(),
+                                          is_only_planned=True))
     try:
         yield session
     finally:

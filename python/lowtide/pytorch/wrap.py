@@ -19,6 +19,7 @@ from .autograd.session import Session
 from .budget.budget import Budget
 from .budget.offload import Offload, require_memory_of_their_own, slower_limit
 from .budget.settings import TIME_LIMIT, Settings
+from .capture import describe_inputs
 from .common.fused_update import FusedUpdate
 from .common.inputs import arguments_of
 from .common.module_state import unchanged
@@ -41,10 +42,11 @@ from .dynamo.unplanned import (
     traced_too_often,
 )
 from .instead_of_ddp import wrapped_within
-from .on_ranks import wrapped_on_ranks
+from .on_ranks import group_for, wrapped_on_ranks
 from .planned_class import in_class_of_its_own, plain_module, planned_forward, session_of
 from .ranks_and_frameworks import members_on_ranks
 from .shards.fully_sharded import is_fully_sharded
+from .shards.group import Group
 from .shards.model_on_ranks import ModelOnRanks
 from .shards.sharding import require_sharding
 from .sizes.size_ranges import SizeRanges
@@ -190,27 +192,33 @@ def wrap(
     """
     model = plain_module(model)
     require_plannable(model)
-    settings = Settings(Budget.parse(budget), plain_optimizer(optimizer), strategy,
-                        {} if options is None else options, time_limit, cache, report, mode,
-                        when_infeasible, batches_ahead, verbose, cuda_graph,
-                        Offload.parse(offload), slower_limit(offload_budget), precision, slices,
-                        FusedUpdate.parse(fused_update), stash, coalesce=coalesce)
-    warn_if_slow(precision, model)
-    if isinstance(model, DistributedDataParallel):
-        return wrapped_within(model, settings, mesh, sharding, lambda module, ranks: _planned(
-            plain_module(module), example_inputs, settings, ranks, sharding, dynamic_shapes))
-    return _planned(model, example_inputs, settings, mesh, sharding, dynamic_shapes)
+    group = group_for(model, mesh, sharding)
+
+    def planned(model: torch.nn.Module) -> torch.nn.Module:
+        return _planned(model, example_inputs, settings, group, sharding, dynamic_shapes)
+
+    with contextlib.nullcontext() if group is None else group.failing_together("wrap the model"):
+        settings = Settings(Budget.parse(budget), plain_optimizer(optimizer), strategy,
+                            {} if options is None else options, time_limit, cache, report, mode,
+                            when_infeasible, batches_ahead, verbose, cuda_graph,
+                            Offload.parse(offload), slower_limit(offload_budget), precision, slices,
+                            FusedUpdate.parse(fused_update), stash, coalesce=coalesce)
+        warn_if_slow(precision, model)
+        if isinstance(model, DistributedDataParallel):
+            return wrapped_within(model, settings, group,
+                                  lambda module: planned(plain_module(module)))
+        return planned(model)
 
 
-def _planned(model: torch.nn.Module, example_inputs, settings: Settings, mesh: DeviceMesh | None,
+def _planned(model: torch.nn.Module, example_inputs, settings: Settings, group: Group | None,
              sharding: str | None, dynamic_shapes: Mapping | Sequence | None) -> torch.nn.Module:
-    """Of one process, or on all ranks of a mesh."""
+    """Of one process, or on all ranks of the group."""
     require_plannable(model)
-    if mesh is not None or is_fully_sharded(model):
+    if group is not None:
         if dynamic_shapes is not None:
             _require_copies(model, sharding)
             sharding = "none"
-        return wrapped_on_ranks(model, example_inputs, settings, mesh, sharding,
+        return wrapped_on_ranks(model, example_inputs, settings, group, sharding,
                                 functools.partial(planned_module, dynamic_shapes))
     if sharding is not None:
         raise InputError(f"sharding={sharding!r} needs a mesh, or a model that is within "
@@ -300,6 +308,7 @@ def _runner(model: torch.nn.Module, settings: Settings, ranges: SizeRanges | Non
     placed = None if on_ranks is None else on_ranks.placed
     parameters = model.parameters if on_ranks is None else on_ranks.parameters
     session = Session(settings, parameters, type(model).__name__)
+    session.is_only_planned = on_ranks is not None and on_ranks.is_only_planned
 
     def trace():
         def run(*arguments, **named):
@@ -313,6 +322,7 @@ def _runner(model: torch.nn.Module, settings: Settings, ranges: SizeRanges | Non
         def compiled(graph, inputs):
             if graph_breaks() != session.breaks_before_call:
                 session.note_pieces()
+            describe_inputs(graph, inputs, model)
             return compile_graph(graph, inputs, session, ranges, placed)
 
         return traced(run, compiled, name=session.name)

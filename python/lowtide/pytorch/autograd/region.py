@@ -354,6 +354,7 @@ class Region:
         positions = {primals[position].data_ptr(): position for position in parameters}
         given = self._values.with_copies(primals)
         with ONE_PASS_AT_A_TIME:
+            self.reserve(plan)
             executor = self._idle(plan)
             seen = GradientVisit(lambda gradient, parameter:
                                  visit(positions[parameter.data_ptr()], gradient))

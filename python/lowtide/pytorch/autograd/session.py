@@ -58,6 +58,9 @@ class Session:
         self.name = name
         self.regions: list[Region] = []
         self.preparing = False
+        #: Whether graphs are for other tensors than the model has, so that not even a pass that
+        #: measures something runs.
+        self.is_only_planned = False
         #: Of torch.compile, which this session serves; None for a wrapped module.
         self.options: Mapping | None = None
         #: How often Dynamo had given something up, by its reason, before the call that runs.
@@ -172,6 +175,11 @@ class Session:
         """Dynamo breaks the model into several graphs."""
         self._step_plans.is_in_pieces = True
 
+    @property
+    def is_in_pieces(self) -> bool:
+        """Whether a step has graphs that are not known before it runs."""
+        return self._step_plans.is_in_pieces
+
     def next_name(self) -> str:
         """What the next captured graph is called: the first has the model's own name."""
         number = len(self._graphs.planned) + 1
@@ -204,16 +212,20 @@ class Session:
         refuse_recording_from_outside(graph.captured.device)
         self.runs += 1
         if self.preparing:
-            region = graph.region
-            self._measure_error(region, primals)
-            if self.settings.cuda_graph:
-                region.rehearse(self.plan_for(region), primals)
+            if not self.is_only_planned:
+                self._rehearse(graph.region, primals)
             raise Prepared
         self._change_budget.note_training_thread()
         with (self._between_passes.one_pass(self._change_budget.end_before_pass),
               ONE_PASS_AT_A_TIME, none_left_in_flight(),
               self._agreed.failing_together(graph.region.is_of_a_range)):
             return self._forward(graph.region, primals)
+
+    def _rehearse(self, region: Region, primals: Sequence) -> None:
+        """What is to be known before the first step, and needs what the model is called with."""
+        self._measure_error(region, primals)
+        if self.settings.cuda_graph:
+            region.rehearse(self.plan_for(region), primals)
 
     def _forward(self, region: Region, primals: Sequence) -> tuple[list, torch.Tensor]:
         if not any(other.pending_passes for other in self.regions):

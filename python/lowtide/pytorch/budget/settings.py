@@ -143,6 +143,14 @@ class Settings:
                                  f"values move alone: leave one of them out; sharding=\"full\" "
                                  f"divides parameters and the optimizer's state among the ranks")
 
+    @property
+    def alike_on_ranks(self) -> str:
+        """What ranks that plan together must all have, as a text."""
+        return str([self.budget.bytes, self.budget.share, self.strategy,
+                    sorted(self.options.items()), self.when_infeasible, self.batches_ahead,
+                    self.offload is None, self.precision, self.slices, self.fused_update,
+                    self.stash, self.coalesce])
+
     def _require_inductor_can(self) -> None:
         if self.cache:
             raise InputError(f"mode=\"inductor\" keeps no plans for later runs: leave "

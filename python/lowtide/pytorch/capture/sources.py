@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 
 import torch
@@ -19,17 +20,24 @@ _MODEL = ("self", "model")
 _PLUMBING = {"_modules", "_parameters", "_buffers", "__closure__", "cell_contents"}
 
 
-def describe_inputs(module: torch.fx.GraphModule, inputs) -> list[tuple[str, str]]:
+def describe_inputs(module: torch.fx.GraphModule, inputs,
+                    model: torch.nn.Module | None = None) -> list[tuple[str, str]]:
     """Role and name of each input of the graph that Dynamo gives a backend.
 
     The role is ``parameter`` (it is trained), ``buffer`` (it is the module's and is not) or
     ``input``; the name is that of ``named_parameters()`` or of the argument. What is found out the
-    first time is kept with the graph: Dynamo forgets where inputs came from.
+    first time is kept with the graph: Dynamo forgets where inputs came from. ``model``: whose names
+    count, as Dynamo has those of the function that it traces: behind a graph break within a module,
+    that is its own forward.
     """
     nodes = module.graph.find_nodes(op="placeholder")
+    named = {} if model is None else {
+        id(value): name for name, value in itertools.chain(model.named_buffers(),
+                                                           model.named_parameters())}
     for node, value in zip(nodes, inputs, strict=True):
         if DESCRIBED not in node.meta:
-            node.meta[DESCRIBED] = _describe(node, value)
+            role, name = _describe(node, value)
+            node.meta[DESCRIBED] = role, named.get(id(value), name)
     return [node.meta[DESCRIBED] for node in nodes]
 
 

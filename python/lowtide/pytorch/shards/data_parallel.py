@@ -53,7 +53,7 @@ def mesh_of_ranks(ddp: DistributedDataParallel, mesh: DeviceMesh | None = None) 
     if not isinstance(mesh, DeviceMesh):  # and is refused as what it is, unless it is None
         return DeviceMesh.from_group(ddp.process_group, ddp.device_type) if mesh is None else mesh
     ranks = dist.get_process_group_ranks(ddp.process_group)
-    if mesh.mesh.flatten().tolist() != ranks:
+    if sorted(mesh.mesh.flatten().tolist()) != ranks:
         raise InputError(f"the mesh has other ranks than DistributedDataParallel, which reduces "
                          f"gradients over ranks {ranks}: leave mesh out")
     return mesh

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import datetime
 import hashlib
 import itertools
 import pickle
@@ -29,6 +30,9 @@ _SIZE = struct.Struct("q")
 #: More than there are messages in flight.
 _MOST_TAGS = 1 << 20
 
+#: What begins the words for what a rank meets the others to tell that it has failed.
+_FAIL = "fail to "
+
 _keys = itertools.count()
 
 #: By key, as ops of a graph name them. They are there as long as their process.
@@ -36,7 +40,7 @@ GROUPS: dict[str, Ranks] = {}
 
 
 class _Parted(Error):
-    """Ranks have met for different things."""
+    """Ranks have met for different things, or one of them to tell that it has failed."""
 
     __module__, __qualname__ = "lowtide", Error.__qualname__
 
@@ -44,10 +48,11 @@ class _Parted(Error):
 class Ranks:
     """``ranks``, this one among them, over which collectives of a graph go. They have a process
     group of their own for tensors, so that these do not mix with others of the program. Made by all
-    of them together."""
+    of them together. ``timeout``: after which a collective fails."""
 
-    def __init__(self, ranks: Sequence[int], backend: str):
-        self.ranks, self.backend = tuple(ranks), backend
+    def __init__(self, ranks: Sequence[int], backend: str, timeout: datetime.timedelta):
+        # In this order, whatever that of a mesh is: the ranks of a process group are numbered so.
+        self.ranks, self.backend, self._timeout = tuple(sorted(ranks)), backend, timeout
         self.rank, self.size = self.ranks.index(dist.get_rank()), len(self.ranks)
         self.key = str(next(_keys))
         self.data: dist.ProcessGroup = self._process_group(backend)
@@ -64,32 +69,32 @@ class Ranks:
         return next(self._tags) % _MOST_TAGS
 
     def _process_group(self, backend: str) -> dist.ProcessGroup:
-        return dist.new_group(list(self.ranks), backend=backend, use_local_synchronization=True)
+        return dist.new_group(list(self.ranks), timeout=self._timeout, backend=backend,
+                              use_local_synchronization=True)
 
 
 class Group(Ranks):
     """All ranks of ``mesh``. Of a mesh of two dimensions, shards lie along the second one, and the
     first one has copies of them (hybrid sharding).
 
-    Ranks agree by a process group on the CPU. Raises InputError for a mesh of more dimensions.
+    Ranks agree by a process group on the CPU. Collectives fail after as long as those of the mesh.
+    Raises InputError for a mesh of more dimensions, or whose ranks do not ascend along each.
     """
 
     def __init__(self, mesh: DeviceMesh):
-        if mesh.ndim > 2:
-            raise InputError(f"mesh must have one dimension, or two for copies of shards, not "
-                             f"{mesh.ndim}: give a part of it, such as mesh[\"dp\"] or "
-                             f"mesh[\"replicate\", \"shard\"]")
+        _require_rows_and_copies(mesh)
         self.mesh = mesh
         along = [mesh.get_group(dimension) for dimension in range(mesh.ndim)]
         backend = dist.get_backend(along[0])
-        super().__init__(mesh.mesh.flatten().tolist(), backend)
+        timeout = along[0]._get_backend(torch.device(mesh.device_type)).options._timeout
+        super().__init__(mesh.mesh.flatten().tolist(), backend, timeout)
         self._talk = self._process_group("gloo")
         #: The ranks that have the shards of one whole parameter together.
         self.sharing: Ranks = self
         #: Those that have the same shards, where there are others.
         self.alike: Ranks | None = None
         if mesh.ndim == 2:
-            self.alike, self.sharing = (Ranks(dist.get_process_group_ranks(group), backend)
+            self.alike, self.sharing = (Ranks(dist.get_process_group_ranks(group), backend, timeout)
                                         for group in along)
 
     def of_first(self, make: Callable[[], Value], what: str, about: str = "") -> Value:
@@ -125,28 +130,34 @@ class Group(Ranks):
         if not failed:
             return done
         text = self._from(failed[0], str(failure).encode() if failed[0] == self.rank else b"")
-        raise failure or Error(f"rank {failed[0]} of {self.size} failed to {what}: {text.decode()}")
+        raise failure or Error(self._failed(failed[0], what, text))
 
     @contextlib.contextmanager
     def failing_together(self, what: str) -> Iterator[None]:
-        """Around what all ranks do: where one raises, the others raise too, and do not wait for it
-        in what they meet for next."""
+        """Around what all ranks do: where one raises, the others raise too, with its words, and do
+        not wait for it in what they meet for next."""
         try:
             yield
         except Exception as error:
             if not isinstance(error, _Parted):  # which all ranks know of
                 with contextlib.suppress(Exception):  # the others are told, or gone
-                    self.meet(f"fail to {what}: {type(error).__name__}")
+                    self._meet(f"{_FAIL}{what}", "", (), str(error))
             raise
 
     def meet(self, what: str, about: str = "", *numbers: int) -> list[tuple[int, ...]]:
         """By rank, its numbers, of which there are four at most. Raises Error where the ranks
-        differ in what they do, by name."""
+        differ in what they do, by name, or where one has failed."""
+        return self._meet(what, about, numbers, "")
+
+    def _meet(self, what: str, about: str, numbers: Sequence[int],
+              failure: str) -> list[tuple[int, ...]]:
+        """As ``meet``. ``failure``: of a rank that has failed, which all of them are told."""
         digest = hashlib.sha256(about.encode()).digest()[:16]
         given = [*numbers, *[0] * (_NUMBERS - len(numbers))]
         mine = _HEADER.pack(what.encode()[:48], digest, *given)
         headers = [_HEADER.unpack(header) for header in self._all(mine)]
         words = [name.rstrip(b"\0").decode(errors="replace") for name, *_ in headers]
+        self._require_none_failed(words, failure)
         if len(set(words)) > 1:
             raise _Parted(f"the ranks do not do the same: {_by_rank(words)}. Give all ranks "
                           f"batches of the same sizes (or sizes of dynamic_shapes of "
@@ -159,6 +170,15 @@ class Group(Ranks):
                           f"{_odd_ones_out(digests)}. All ranks need the same model, sizes of "
                           f"batches, versions and arguments of lowtide.wrap")
         return [tuple(found[:len(numbers)]) for _, _, *found in headers]
+
+    def _require_none_failed(self, words: Sequence[str], failure: str) -> None:
+        failed = [rank for rank, word in enumerate(words) if word.startswith(_FAIL)]
+        if failed:
+            text = self._from(failed[0], failure.encode() if failed[0] == self.rank else b"")
+            raise _Parted(self._failed(failed[0], words[failed[0]].removeprefix(_FAIL), text))
+
+    def _failed(self, rank: int, what: str, text: bytes) -> str:
+        return f"rank {rank} of {self.size} failed to {what}: {text.decode()}"
 
     def largest(self, what: str, about: str = "", *numbers: int) -> list[int]:
         """Of each number the largest of all ranks, as ``meet``."""
@@ -190,6 +210,19 @@ class Group(Ranks):
         given, found = bytearray(mine), bytearray(self.size * len(mine))
         self._talk._allgather_base(_bytes_of(found), _bytes_of(given)).wait()
         return [bytes(found[at:at + len(mine)]) for at in range(0, len(found), len(mine))]
+
+
+def _require_rows_and_copies(mesh: DeviceMesh) -> None:
+    """Raises InputError for a mesh on which parameters cannot lie in rows."""
+    if mesh.ndim > 2:
+        raise InputError(f"mesh must have one dimension, or two for copies of shards, not "
+                         f"{mesh.ndim}: give a part of it, such as mesh[\"dp\"] or "
+                         f"mesh[\"replicate\", \"shard\"]")
+    if any((mesh.mesh.diff(dim=dimension) < 0).any() for dimension in range(mesh.ndim)):
+        raise InputError(f"the ranks of mesh must ascend along each of its dimensions, and they "
+                         f"are {mesh.mesh.tolist()}: PyTorch's collectives go by ascending ranks, "
+                         f"so that rows of its DTensors would be in another order. Make a mesh "
+                         f"whose ranks are sorted along each dimension")
 
 
 def _bytes_of(buffer: bytearray) -> torch.Tensor:

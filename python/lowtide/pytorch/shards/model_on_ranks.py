@@ -17,13 +17,15 @@ from .placed_parameters import PlacedParameters, whole_of
 
 class ModelOnRanks:
     """``placed``: its parameters, where any lies in shards; None: each rank has plain copies.
-    ``parameters``: gives what is counted as its parameters."""
+    ``parameters``: gives what is counted as its parameters. ``is_only_planned``: whether they are
+    others than the model has, which is planned as though it had these, and nothing runs."""
 
     def __init__(self, group: Group, placed: PlacedParameters | None,
-                 parameters: Callable[[], Iterable[torch.Tensor]]):
+                 parameters: Callable[[], Iterable[torch.Tensor]], is_only_planned: bool = False):
         #: Whether the backward pass updates parameters.
         self.updates = False
         self.group, self.placed, self.parameters = group, placed, parameters
+        self.is_only_planned = is_only_planned
         self._copies = LocalAccumulation(group, parameters) if placed is None else None
 
     @classmethod
