@@ -266,7 +266,7 @@ def set_budget(model: torch.nn.Module, budget: Budget | int | str | None) -> Non
     Forward passes that wait for their backward pass give their memory back where the new budget has
     no room for it, and run again then; results stay the same bits. Stashes and ``slices="auto"``
     are chosen again, by searches of a second; a better plan is looked for in the background.
-    With ``mode="inductor"`` the next call is compiled anew.
+    With ``mode="inductor"`` the next call is compiled anew, and raises it where no split fits.
 
     Raises InfeasibleError, with the smallest budget that does, where no plan fits: the old budget
     then stays. Raises InputError for a module that is not wrapped.
