@@ -1,6 +1,7 @@
 """Calls in Inductor's mode: which are of one kind, what a fit leaves behind, what the budget holds
 beside the passes."""
 
+import threading
 import warnings
 
 import lowtide
@@ -186,7 +187,39 @@ def test_many_sizes_without_gradients_run_as_pytorch_runs_them(monkeypatch):
         assert torch.equal(found, Layer.forward(model, batch(4)))
 
 
+def test_a_budget_that_another_thread_sets_waits_for_the_forward_pass(monkeypatch):
+    model = wrapped(given=batch())
+    meter = session_of(model)._meter
+    begin = meter.begin
+    other = threading.Thread(target=lowtide.set_budget, args=(model, "1GiB"))
+
+    def begin_and_set(device):
+        begin(device)
+        other.start()
+        other.join(0.1)
+
+    monkeypatch.setattr(meter, "begin", begin_and_set)
+    loss = model(batch())
+    other.join()
+    loss.backward()
+    assert model.budget == 1 << 30 and model.fc.weight.grad is not None
+
+
+def test_within_another_wrapped_module_it_is_a_part_of_its_plan():
+    inner = wrapped(given=batch())
+    outer = lowtide.wrap(torch.nn.Sequential(inner), batch(), verbose=False)
+    before = inner.memory
+    outer(batch()).backward()
+    assert inner.memory == before
+    assert outer.memory.measured_peak > outer.memory.existing > 0
+
+
 # ---- Reports
+
+def test_a_step_that_is_no_function_is_refused(tmp_path):
+    with pytest.raises(lowtide.InputError, match="step must be a function"):
+        lowtide.report(wrapped(), tmp_path / "page.html", step=3)
+
 
 def test_kernels_of_pytorchs_own_split_are_grouped_once(monkeypatch, tmp_path):
     grouped = []

@@ -284,7 +284,8 @@ def _runner(model: torch.nn.Module, settings: Settings, ranges: SizeRanges | Non
     precisely = functools.partial(in_precision, settings.precision, model)
     if settings.mode == "inductor":
         compiled_mode = inductor.InductorMode(model, forward, settings)
-        return precisely(compiled_mode), compiled_mode, compiled_mode.forget
+        run = _within_traces(precisely(compiled_mode), precisely(forward))
+        return run, compiled_mode, compiled_mode.forget
     placed = None if on_ranks is None else on_ranks.placed
     parameters = model.parameters if on_ranks is None else on_ranks.parameters
     session = Session(settings, parameters, type(model).__name__)
@@ -340,22 +341,25 @@ def _runner(model: torch.nn.Module, settings: Settings, ranges: SizeRanges | Non
             unplanned.note(nothing_captured(graph_breaks() - breaks), "nothing captured")
         return result
 
-    run_as_part = precisely(forward)
+    def let_go():
+        planned.forget()
+        session.forget()
+
+    return _within_traces(run_by_own_plan, precisely(forward)), session, let_go
+
+
+def _within_traces(run_by_own_plan: Callable, run_as_part: Callable) -> Callable:
+    """What runs by its own plan, and as a part of the plan of another wrapped module that is
+    traced. Where another thread compiles, it runs apart."""
     run_apart = torch._dynamo.disable(
         run_by_own_plan, reason="a module that lowtide.wrap planned runs by its own plan")
 
     def run_planned(*arguments, **named):
         if not torch.compiler.is_compiling():
             return run_by_own_plan(*arguments, **named)
-        # Within another wrapped module it is a part of that one's plan. Where another thread
-        # compiles, this one runs apart.
         return (run_as_part if is_traced_here() else run_apart)(*arguments, **named)
 
-    def let_go():
-        planned.forget()
-        session.forget()
-
-    return run_planned, session, let_go
+    return run_planned
 
 
 def _prepare(model: torch.nn.Module, planned: torch.nn.Module, example_inputs) -> None:

@@ -99,7 +99,9 @@ def _copies(given):
         if not isinstance(value, torch.Tensor):
             return value
         if id(value) not in copies:
-            copied = clone_preserve_strides(value.detach())
+            copied = value.detach().clone()
+            if copied.stride() != value.stride():  # of one that is expanded, for example
+                copied = clone_preserve_strides(value.detach())
             copies[id(value)] = copied.requires_grad_(value.requires_grad)
         return copies[id(value)]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import threading
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
@@ -69,6 +70,8 @@ class InductorMode:
         #: Called where a step begins, when the figures of the one before are complete.
         self.observers: list[Callable[[], None]] = []
         self._is_open = False
+        #: What is compiled is not let go of while a thread is about to run it.
+        self._turn = threading.RLock()
         self._meter = PassMeter(settings.optimizer)
         self._notices, self._many_numbers = Notices(), ManyNumbers(self.name)
         self._plain = TracePerSurroundings(lambda: traced(
@@ -82,7 +85,8 @@ class InductorMode:
 
     def __call__(self, *arguments, **named):
         try:
-            return self._compiled(arguments, named)
+            with self._turn:
+                return self._compiled(arguments, named)
         except exc.FailOnRecompileLimitHit as failure:
             self._notices.warn_once("traced", f"{self.name} ran without a plan: "
                                               f"{traced_too_often(failure)}")
@@ -102,9 +106,8 @@ class InductorMode:
 
     def _end_pass(self) -> None:
         """What the one before took is known where another begins."""
-        found = self._meter.end()
-        if found is not None and self._last is not None:
-            call = self._fits[self._last]
+        found, call = self._meter.end(), self.last
+        if found is not None and call is not None:
             self._measured[self._last] = call.existing_bytes + found
             self._warn_above(call.fitted.choice.budget_bytes, call.existing_bytes + found)
         if self._is_open:
@@ -142,7 +145,6 @@ class InductorMode:
             oldest = next(iter(self._fits))
             forget(self._fits.pop(oldest).fitted.model)
             self._measured.pop(oldest, None)
-            self._last = None if self._last == oldest else self._last
 
     @property
     def has_plans(self) -> bool:
@@ -163,9 +165,14 @@ class InductorMode:
     def set_budget(self, budget: Budget) -> None:
         """The next call is fitted anew. Raises InfeasibleError, and the old budget stays, where no
         split fits, whatever the inputs are."""
-        self._end_pass()
-        require_room_afterwards(budget.bytes,
-                                self._existing_bytes((), {}) + self._after_bytes((), {}))
+        with self._turn:
+            self._end_pass()
+            require_room_afterwards(budget.bytes,
+                                    self._existing_bytes((), {}) + self._after_bytes((), {}))
+            self._forget_all(budget)
+
+    def _forget_all(self, budget: Budget) -> None:
+        """What was compiled within another budget."""
         self._settings = dataclasses.replace(self._settings, budget=budget)
         for call in self._fits.values():
             forget(call.fitted.model)
@@ -187,7 +194,7 @@ class InductorMode:
     @property
     def last(self) -> FittedCall | None:
         """Of the kind that ran or was fitted last; None before any."""
-        return None if self._last is None else self._fits[self._last]
+        return self._fits.get(self._last)  # another thread may set another budget meanwhile
 
     @property
     def state_bytes(self) -> int:
