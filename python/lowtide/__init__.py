@@ -212,6 +212,9 @@ def report(
     if of_graph and (plan is None or step is not None or example_inputs is not None):
         raise InputError("a graph is shown with its plan, and by no step: "
                          "lowtide.report(graph, path, plan)")
+    if step is not None and not callable(step):
+        raise InputError(f"step must be a function that runs one step of training, not "
+                         f"{type(step).__name__}: give lambda: train_step(batch), for example")
     if not of_graph and run is not None:
         raise InputError("run is for a graph and its plan; of a module, give a step to measure")
     if kind != formats.PAGE:

@@ -11,6 +11,7 @@ from torch import fx
 from . import inductor
 from .autograd.session import Session
 from .budget.optimizer_state import optimizer_state_bytes
+from .budget.optimizer_step import step_bytes
 from .budget.settings import Settings, settings_from
 from .capture import describe_inputs
 from .dynamo.backend_errors import with_own_errors
@@ -39,9 +40,13 @@ def _by_inductor(graph: fx.GraphModule, inputs: Sequence, settings: Settings) ->
     roles = describe_inputs(graph, inputs)
     trained = [value for value, (role, _) in zip(inputs, roles)
                if role == "parameter" and value.requires_grad]
+    device = str(trained[0].device) if trained else "cpu"
+    after_bytes = (sum(value.nbytes for value in trained)
+                   + step_bytes(settings.optimizer, trained, device))
     run = inductor.backend(
         settings.budget, other_bytes=optimizer_state_bytes(settings.optimizer, trained),
-        strategy=settings.strategy, options=settings.options, time_limit=settings.time_limit)
+        after_bytes=after_bytes, strategy=settings.strategy, options=settings.options,
+        time_limit=settings.time_limit)
     return run(graph, inputs)
 
 

@@ -286,7 +286,7 @@ def set_budget(model: torch.nn.Module, budget: Budget | int | str | None) -> Non
     Forward passes that wait for their backward pass give their memory back where the new budget has
     no room for it, and run again then; results stay the same bits. Stashes and ``slices="auto"``
     are chosen again, by searches of a second; a better plan is looked for in the background.
-    With ``mode="inductor"`` the next call is compiled anew.
+    With ``mode="inductor"`` the next call is compiled anew, and raises it where no split fits.
 
     Raises InfeasibleError, with the smallest budget that does, where no plan fits: the old budget
     then stays. Raises InputError for a module that is not wrapped.
@@ -304,7 +304,8 @@ def _runner(model: torch.nn.Module, settings: Settings, ranges: SizeRanges | Non
     precisely = functools.partial(in_precision, settings.precision, model)
     if settings.mode == "inductor":
         compiled_mode = inductor.InductorMode(model, forward, settings)
-        return precisely(compiled_mode), compiled_mode, compiled_mode.forget
+        run = _within_traces(precisely(compiled_mode), precisely(forward))
+        return run, compiled_mode, compiled_mode.forget
     placed = None if on_ranks is None else on_ranks.placed
     parameters = model.parameters if on_ranks is None else on_ranks.parameters
     session = Session(settings, parameters, type(model).__name__)
@@ -362,22 +363,25 @@ def _runner(model: torch.nn.Module, settings: Settings, ranges: SizeRanges | Non
             unplanned.note(nothing_captured(graph_breaks() - breaks), "nothing captured")
         return result
 
-    run_as_part = precisely(forward)
+    def let_go():
+        planned.forget()
+        session.forget()
+
+    return _within_traces(run_by_own_plan, precisely(forward)), session, let_go
+
+
+def _within_traces(run_by_own_plan: Callable, run_as_part: Callable) -> Callable:
+    """What runs by its own plan, and as a part of the plan of another wrapped module that is
+    traced. Where another thread compiles, it runs apart."""
     run_apart = torch._dynamo.disable(
         run_by_own_plan, reason="a module that lowtide.wrap planned runs by its own plan")
 
     def run_planned(*arguments, **named):
         if not torch.compiler.is_compiling():
             return run_by_own_plan(*arguments, **named)
-        # Within another wrapped module it is a part of that one's plan. Where another thread
-        # compiles, this one runs apart.
         return (run_as_part if is_traced_here() else run_apart)(*arguments, **named)
 
-    def let_go():
-        planned.forget()
-        session.forget()
-
-    return run_planned, session, let_go
+    return run_planned
 
 
 def _prepare(model: torch.nn.Module, planned: torch.nn.Module, example_inputs) -> None:

@@ -17,8 +17,9 @@ from .select.partition_fn import PlannedPartition
 
 
 def backend(
-    budget: Budget | int | str | None, *, other_bytes: int = 0, strategy: str | None = None,
-    options: Mapping[str, float | str] | None = None, time_limit: float = TIME_LIMIT,
+    budget: Budget | int | str | None, *, other_bytes: int = 0, after_bytes: int = 0,
+    strategy: str | None = None, options: Mapping[str, float | str] | None = None,
+    time_limit: float = TIME_LIMIT,
 ) -> Callable:
     """``torch.compile(model, backend=backend("6GiB"), dynamic=False)``: split, then compiled.
 
@@ -31,7 +32,8 @@ def backend(
     graphs that cannot be planned.
     """
     return compiler(PlannedPartition(budget, strategy=strategy, options=options,
-                                     time_limit=time_limit, other_bytes=other_bytes))
+                                     time_limit=time_limit, other_bytes=other_bytes,
+                                     after_bytes=after_bytes))
 
 
 def compiler(partition: PlannedPartition) -> Callable:

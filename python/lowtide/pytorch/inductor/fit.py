@@ -53,6 +53,11 @@ class Fitted:
     rounds: int
     joint: Joint
 
+    @property
+    def step_bytes(self) -> int:
+        """With what follows the passes."""
+        return max(self.measured_bytes, self.choice.after_bytes)
+
 
 def compile_within(
     model: Callable,
@@ -60,6 +65,7 @@ def compile_within(
     measure: Callable[[Callable], int],
     *,
     other_bytes: int = 0,
+    after_bytes: int = 0,
     strategy: str | None = None,
     options: Mapping[str, float | str] | None = None,
     time_limit: float = TIME_LIMIT,
@@ -69,9 +75,11 @@ def compile_within(
 
     ``measure(compiled)`` runs at least one training step with the compiled model and returns the
     peak of the bytes that the budget is to hold: parameters, buffers, inputs, what is above them,
-    and ``other_bytes`` of what the graph does not know, such as optimizer states. The other
-    parameters are those of ``PlannedPartition``. The model, a module or a function, is compiled at
-    most ``rounds`` times, once as a rule, and once more where PyTorch's split is to be timed.
+    and ``other_bytes`` of what the graph does not know, such as optimizer states. ``after_bytes``
+    are not measured: what the step takes above those and the model's results when its passes are
+    over. The other parameters are those of ``PlannedPartition``. The model, a module or a function,
+    is compiled at most ``rounds`` times, once as a rule, and once more where PyTorch's split is to
+    be timed.
 
     Ctrl-C keeps the best that holds the budget by then, and is raised where none does. Raises
     InfeasibleError with the smallest figure that was measured, or that was found where that is far
@@ -81,7 +89,7 @@ def compile_within(
         PlannedPartition, strategy=strategy, options=options, time_limit=time_limit,
         over=FAR, lowering=KnownLowerings()))
     try:
-        fit.within(Budget.parse(budget), other_bytes, rounds)
+        fit.within(Budget.parse(budget), other_bytes, after_bytes, rounds)
     except KeyboardInterrupt:
         if fit.best is None:
             raise
@@ -95,25 +103,29 @@ class _Fit:
         self._model, self._measure, self._partition_within = model, measure, partition_within
         self.best: Fitted | None = None
 
-    def within(self, budget, other_bytes, rounds) -> None:
+    def within(self, budget, other_bytes, after_bytes, rounds) -> None:
         smallest = math.inf
         for number in range(1, rounds + 1):
-            fitted = self._compiled(budget, number, other_bytes)
+            fitted = self._compiled(budget, number, other_bytes, after_bytes)
             limit = fitted.choice.budget_bytes
             budget = Budget.parse(limit)
-            smallest = min(smallest, fitted.measured_bytes)
-            held = limit is None or fitted.measured_bytes <= limit
+            smallest = min(smallest, fitted.step_bytes)
+            held = limit is None or fitted.step_bytes <= limit
             if held and _improves(fitted, self.best):
                 self._keep(fitted)
             else:
                 forget(fitted.model)
             if (held and fitted is not self.best) or _is_last(fitted, held):
                 break
-            other_bytes += fitted.measured_bytes - fitted.choice.expected_bytes
+            missed = fitted.measured_bytes - fitted.choice.expected_bytes
+            other_bytes += missed
+            after_bytes -= missed  # which the passes take, and not what follows them
         if self.best is None:
-            raise too_small(limit, int(smallest), is_measured=True)
+            raise too_small(limit, int(smallest), is_measured=True,
+                            is_afterwards=smallest == fitted.choice.after_bytes)
         if _is_close(self.best.choice):
-            rival = self._compiled(budget, self.best.rounds, other_bytes, only_pytorch=True)
+            rival = self._compiled(budget, self.best.rounds, other_bytes, after_bytes,
+                                   only_pytorch=True)
             self._keep_faster(rival)
 
     def _keep(self, fitted) -> None:
@@ -128,8 +140,9 @@ class _Fit:
         else:
             forget(rival.model)
 
-    def _compiled(self, budget, number, other_bytes, **given) -> Fitted:
-        partition = self._partition_within(budget, other_bytes=other_bytes, **given)
+    def _compiled(self, budget, number, other_bytes, after_bytes, **given) -> Fitted:
+        partition = self._partition_within(budget, other_bytes=other_bytes,
+                                           after_bytes=after_bytes, **given)
         compiled = traced(lambda *arguments, **named: self._model(*arguments, **named),
                           compiler(partition), fullgraph=True, fixed_shapes=True)
         measured = self._measure(compiled)

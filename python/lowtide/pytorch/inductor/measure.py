@@ -7,10 +7,12 @@ import gc
 from collections.abc import Callable, Mapping, Sequence
 
 import torch
+from torch._inductor.utils import clone_preserve_strides
 from torch.utils import _pytree as pytree
 
 from ... import InputError
 from ..common.inputs import tensors_in
+from ..common.module_state import unchanged
 from ..common.random_numbers import random_numbers_kept
 from .counters import counter_of
 
@@ -21,14 +23,15 @@ def peak_of_step(run: Callable, model: torch.nn.Module, arguments: Sequence,
     what compiling leaves.
 
     ``run`` computes what ``model`` does; its loss is the sum of all results that depend on
-    something trained. It runs twice, as the first step compiles. Parameters, buffers, gradients
-    and the random numbers are then as before, and of the inputs copies are given. Counted is what
+    something trained. It runs twice, as the first step compiles. Parameters, buffers, gradients,
+    attributes of modules and the random numbers are then as before, and of the inputs copies are
+    given. Counted is what
     PyTorch's allocator of the step's device gives out in the whole process. Raises InputError where
     nothing is trained, and for tensors on several devices.
     """
     device = step_device(model, arguments, named)
     counter = counter_of(device)
-    with _left_alone(model), random_numbers_kept(device):
+    with unchanged(model), _gradients_apart(model), random_numbers_kept(device):
         given = _copies((arguments, named))
         gc.collect()
         before = counter.taken()
@@ -76,10 +79,9 @@ def _no_collection():
 
 
 @contextlib.contextmanager
-def _left_alone(model):
-    """What the steps change of the model is put back: gradients, buffers."""
+def _gradients_apart(model):
+    """Those that are there are put back."""
     gradients = [(parameter, parameter.grad) for parameter in model.parameters()]
-    buffers = [(buffer, buffer.detach().clone()) for buffer in model.buffers()]
     for parameter, _ in gradients:
         parameter.grad = None
     try:
@@ -87,15 +89,20 @@ def _left_alone(model):
     finally:
         for parameter, gradient in gradients:
             parameter.grad = gradient
-        with torch.no_grad():
-            for buffer, value in buffers:
-                buffer.copy_(value)
 
 
 def _copies(given):
+    """What is traced of a call depends on strides, and on which arguments are one tensor."""
+    copies: dict[int, torch.Tensor] = {}
+
     def copy(value):
         if not isinstance(value, torch.Tensor):
             return value
-        return value.detach().clone().requires_grad_(value.requires_grad)
+        if id(value) not in copies:
+            copied = value.detach().clone()
+            if copied.stride() != value.stride():  # of one that is expanded, for example
+                copied = clone_preserve_strides(value.detach())
+            copies[id(value)] = copied.requires_grad_(value.requires_grad)
+        return copies[id(value)]
 
     return pytree.tree_map(copy, given)

@@ -3,28 +3,37 @@
 from __future__ import annotations
 
 import dataclasses
+import threading
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
 import torch
 from torch._dynamo import exc
 from torch._inductor.codegen import common
-from torch.utils import _pytree as pytree
 
-from ... import InputError
+from ... import InputError, format_bytes
 from ..budget.budget import Budget
 from ..budget.memory import Memory, storage_bytes
 from ..budget.optimizer_state import optimizer_state_bytes
+from ..budget.optimizer_step import step_bytes
 from ..budget.settings import Settings
 from ..capture.breaks import break_of
 from ..common.inputs import tensors_in
+from ..common.notices import Notices
 from ..common.prepared import Prepared
-from ..dynamo.surroundings import TracePerSurroundings, surroundings
+from ..dynamo.retrace_warning import ManyNumbers
+from ..dynamo.surroundings import TracePerSurroundings
 from ..dynamo.trace import forget, traced
+from ..dynamo.unplanned import traced_too_often
 from .fit import Fitted, compile_within
+from .kinds import CallKind, kind_of_call, numbers_by_name
 from .measure import peak_of_step, step_device
 from .pass_meter import FoundBytes, PassMeter
 from .predict.nodes import computed_again
+from .select.candidate import require_room_afterwards
+
+#: Of so many kinds of call code is kept.
+_MOST_KINDS = 64
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,8 +59,9 @@ class InductorMode:
 
     A call with other shapes, another mode of a module or other gradients kept (to add to them) is
     fitted anew: steps are run with copies of its inputs, compiled and measured, and leave all as it
-    was. What runs without gradients is compiled as it is. ``run`` is the model's forward. While
-    ``preparing`` a call is fitted and raises Prepared.
+    was. What runs without gradients is compiled as it is. What is traced too often runs as PyTorch
+    runs it, with a warning. ``run`` is the model's forward. While ``preparing`` a call is fitted
+    and raises Prepared.
     """
 
     def __init__(self, model: torch.nn.Module, run: Callable, settings: Settings):
@@ -60,16 +70,29 @@ class InductorMode:
         #: Called where a step begins, when the figures of the one before are complete.
         self.observers: list[Callable[[], None]] = []
         self._is_open = False
+        #: What is compiled is not let go of while a thread is about to run it.
+        self._turn = threading.RLock()
         self._meter = PassMeter(settings.optimizer)
+        self._notices, self._many_numbers = Notices(), ManyNumbers(self.name)
         self._plain = TracePerSurroundings(lambda: traced(
-            lambda *given, **named: run(*given, **named), "inductor", fixed_shapes=True))
-        self._fits: dict[tuple, FittedCall] = {}
+            lambda *arguments, **named: run(*arguments, **named), "inductor", fixed_shapes=True,
+            name=self.name))
+        self._fits: dict[CallKind, FittedCall] = {}
         #: By kind, what the last pass took that was measured.
-        self._measured: dict[tuple, int] = {}
-        self._last: tuple | None = None
+        self._measured: dict[CallKind, int] = {}
+        self._last: CallKind | None = None
         self.preparing = False
 
     def __call__(self, *arguments, **named):
+        try:
+            with self._turn:
+                return self._compiled(arguments, named)
+        except exc.FailOnRecompileLimitHit as failure:
+            self._notices.warn_once("traced", f"{self.name} ran without a plan: "
+                                              f"{traced_too_often(failure)}")
+            return self._run(*arguments, **named)
+
+    def _compiled(self, arguments, named):
         if not (torch.is_grad_enabled() and self._is_trained(arguments, named)):
             with self._meter.apart():
                 return self._plain(*arguments, **named)
@@ -83,25 +106,45 @@ class InductorMode:
 
     def _end_pass(self) -> None:
         """What the one before took is known where another begins."""
-        found = self._meter.end()
-        if found is not None and self._last is not None:
-            self._measured[self._last] = self._fits[self._last].existing_bytes + found
+        found, call = self._meter.end(), self.last
+        if found is not None and call is not None:
+            self._measured[self._last] = call.existing_bytes + found
+            self._warn_above(call.fitted.choice.budget_bytes, call.existing_bytes + found)
         if self._is_open:
             self._is_open = False
             for observer in self.observers:
                 observer()
 
+    def _warn_above(self, budget_bytes: int | None, measured_bytes: int) -> None:
+        above = 0 if budget_bytes is None else measured_bytes - budget_bytes
+        self._notices.warn_of_more("above", above, (
+            f"a step of {self.name} took {format_bytes(measured_bytes)}, which are "
+            f"{format_bytes(max(0, above))} more than its budget: other code of this process takes "
+            f"memory during a step or after it, such as a loss outside of the model, a metric, or "
+            f"an optimizer that wrap was not given. Put the loss into the module, so that it is "
+            f"measured with it, give optimizer=..., or wrap within a budget that is smaller by as "
+            f"much"))
+
     def _fitted(self, arguments: Sequence, named: Mapping) -> FittedCall:
         """What runs such a call. Raises InputError for what cannot be traced as one graph, and
         InfeasibleError with the smallest peak that was measured."""
-        key = self._kind(arguments, named)
+        key = kind_of_call(self._model, arguments, named, self._gradient_bytes())
         if key not in self._fits:
+            self._many_numbers.see_plan(key.others, numbers_by_name(arguments, named))
+            self._forget_oldest()
             existing = self._existing_bytes(arguments, named)
             self._fits[key] = FittedCall(
                 self._fit(arguments, named, existing), step_device(self._model, arguments, named),
                 existing, self._gradient_bytes(), self.state_bytes)
         self._last = key
         return self._fits[key]
+
+    def _forget_oldest(self) -> None:
+        """Where there is no room for another kind."""
+        while len(self._fits) >= _MOST_KINDS:
+            oldest = next(iter(self._fits))
+            forget(self._fits.pop(oldest).fitted.model)
+            self._measured.pop(oldest, None)
 
     @property
     def has_plans(self) -> bool:
@@ -120,8 +163,16 @@ class InductorMode:
         """Nothing is held between two steps."""
 
     def set_budget(self, budget: Budget) -> None:
-        """The next call is fitted anew."""
-        self._end_pass()
+        """The next call is fitted anew. Raises InfeasibleError, and the old budget stays, where no
+        split fits, whatever the inputs are."""
+        with self._turn:
+            self._end_pass()
+            require_room_afterwards(budget.bytes,
+                                    self._existing_bytes((), {}) + self._after_bytes((), {}))
+            self._forget_all(budget)
+
+    def _forget_all(self, budget: Budget) -> None:
+        """What was compiled within another budget."""
         self._settings = dataclasses.replace(self._settings, budget=budget)
         for call in self._fits.values():
             forget(call.fitted.model)
@@ -143,13 +194,15 @@ class InductorMode:
     @property
     def last(self) -> FittedCall | None:
         """Of the kind that ran or was fitted last; None before any."""
-        return None if self._last is None else self._fits[self._last]
+        return self._fits.get(self._last)  # another thread may set another budget meanwhile
 
     @property
     def state_bytes(self) -> int:
         """What the optimizer holds, or will hold."""
-        trained = [parameter for parameter in self._model.parameters() if parameter.requires_grad]
-        return optimizer_state_bytes(self._settings.optimizer, trained)
+        return optimizer_state_bytes(self._settings.optimizer, self._trained())
+
+    def _trained(self) -> list[torch.nn.Parameter]:
+        return [parameter for parameter in self._model.parameters() if parameter.requires_grad]
 
     @property
     def budget_bytes(self) -> int | None:
@@ -163,7 +216,7 @@ class InductorMode:
             fixed = self._existing_bytes((), {})
             return Memory(self.budget_bytes, fixed, fixed)
         choice = last.fitted.choice
-        return Memory(choice.budget_bytes, last.existing_bytes, choice.expected_bytes,
+        return Memory(choice.budget_bytes, last.existing_bytes, choice.step_bytes,
                       self._measured_bytes(last))
 
     def _measured_bytes(self, last: FittedCall) -> int:
@@ -207,6 +260,7 @@ class InductorMode:
                     self._run, settings.budget,
                     lambda compiled: existing + peak_of_step(compiled, model, arguments, named),
                     other_bytes=existing - self._seen_bytes(arguments, named),
+                    after_bytes=self._after_bytes(arguments, named),
                     strategy=settings.strategy, options=settings.options,
                     time_limit=settings.time_limit)
         except exc.Unsupported as error:
@@ -214,16 +268,22 @@ class InductorMode:
                              f"{break_of(error)}\nRewrite this line, or wrap without "
                              "mode=\"inductor\".") from None
 
-    def _kind(self, arguments, named) -> tuple:
-        leaves, structure = pytree.tree_flatten((tuple(arguments), dict(named)))
-        return (tuple(map(_kind_of, leaves)), str(structure), self._gradient_bytes(),
-                surroundings(), tuple(module.training for module in self._model.modules()))
-
     def _existing_bytes(self, arguments, named) -> int:
         """All that is there before a step, and what the optimizer holds or will hold."""
         batch = storage_bytes(tensors_in((arguments, named)))
         return (self._seen_bytes(arguments, named) + self._gradient_bytes()
                 + self._settings.batches_ahead * batch + self.state_bytes)
+
+    def _after_bytes(self, arguments, named) -> int:
+        """What a step takes above that when its passes are over: gradients, and the most of what
+        the optimizer's step takes for a while and the next batch, which a loop makes before it
+        drops this one."""
+        settings, trained = self._settings, self._trained()
+        gradients = sum(parameter.nbytes for parameter in trained) - self._gradient_bytes()
+        next_batch = 0 if settings.batches_ahead else storage_bytes(tensors_in((arguments, named)))
+        device = str(step_device(self._model, arguments, named))
+        return max(0, gradients) + max(next_batch,
+                                       step_bytes(settings.optimizer, trained, device))
 
     def _seen_bytes(self, arguments, named) -> int:
         """Of parameters, buffers and inputs, each storage once."""
@@ -237,13 +297,6 @@ class InductorMode:
     def _gradient_bytes(self) -> int:
         return sum(parameter.grad.nbytes for parameter in self._model.parameters()
                    if parameter.grad is not None)
-
-
-def _kind_of(leaf):
-    """What compiled code depends on of an argument."""
-    if isinstance(leaf, torch.Tensor):
-        return tuple(leaf.shape), leaf.stride(), leaf.dtype, leaf.device, leaf.requires_grad
-    return repr(leaf)
 
 
 def _require_code_for(device: torch.device) -> None:

@@ -50,10 +50,10 @@ def _compiled(planned: PlannedStep, call: FittedCall) -> CompiledPlan:
     choice, plan = call.fitted.choice, planned.plan
     beside = max(0, call.existing_bytes - planned.graph.resident_bytes)
     notes = (f"Ops are kernels as they were predicted before Inductor ordered and fused them, and "
-             f"times are {_core.cost_origin(planned.graph)}; as Inductor lowered the step, it is "
-             f"expected to take {format_bytes(choice.expected_bytes)} in all. Bytes of the graph "
-             f"leave out {format_bytes(beside)} that lie beside it, as the optimizer's state does. "
-             f"Keep-all is PyTorch's own split, which Inductor runs without a limit.")
+             f"times are {_core.cost_origin(planned.graph)}; as Inductor lowered the passes, they "
+             f"are expected to take {format_bytes(choice.expected_bytes)} in all. Bytes of the "
+             f"graph leave out {format_bytes(beside)} that lie beside it, as the optimizer's state "
+             f"does. Keep-all is PyTorch's own split, which Inductor runs without a limit.")
     base = choice.name
     if planned.is_ours:
         base = "PyTorch's own split" if planned.whole is None else "a smaller split of PyTorch's"

@@ -16,11 +16,13 @@ Lowering = Callable[[Halves, bool], Lowered]
 class Evaluator:
     """What splits of a joint graph take, beside ``own``, which Inductor alone would run.
 
-    ``other_bytes`` of a step are known to nobody here.
+    ``other_bytes`` of a step are known to nobody here. ``after_bytes``: of all that it takes when
+    its passes are over; it is given those above parameters, buffers, inputs, results and others.
     """
 
-    def __init__(self, joint: Joint, lowering: Lowering, other_bytes: int):
+    def __init__(self, joint: Joint, lowering: Lowering, other_bytes: int, after_bytes: int):
         self.joint, self._other_bytes, self._lowering = joint, other_bytes, lowering
+        self.after_bytes = self.expected_bytes(after_bytes + joint.result_bytes)
         halves = joint.own_halves
         plain = lowering(halves, False)
         self._plain_microseconds = plain.microseconds
@@ -68,4 +70,5 @@ class Evaluator:
     def _candidate(self, name, halves, found, planned=None, near=False):
         overhead = found.microseconds / self._plain_microseconds - 1
         expected_bytes = self.expected_bytes(found.peak_bytes)
-        return Candidate(name, halves, expected_bytes, overhead, planned, near)
+        return Candidate(name, halves, expected_bytes, overhead, planned, near,
+                         after_bytes=self.after_bytes)

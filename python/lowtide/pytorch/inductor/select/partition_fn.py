@@ -29,6 +29,8 @@ class PlannedPartition(CustomPartitionerFn):
     ``budget``: bytes of parameters, buffers, inputs and all that the step holds above them,
     gradients among it, ``other_bytes`` included that the graph does not know of; or a share such
     as ``"60%"`` of what the step takes with PyTorch's own split; or None for no limit.
+    ``after_bytes``: what it is to hold above parameters, buffers, inputs, results and others when
+    the passes are over, such as gradients and what the optimizer's step takes for a while.
     ``strategy`` and ``options`` are those of ``lowtide.plan``, ``time_limit`` is in seconds for
     each plan. Once a training step was split, ``found`` says how.
     ``over``: where nothing is found within the budget, the smallest split takes its place if it
@@ -42,9 +44,10 @@ class PlannedPartition(CustomPartitionerFn):
         self, budget: Budget | int | str | None, *, strategy: str | None = None,
         options: Mapping[str, float | str] | None = None, time_limit: float = TIME_LIMIT,
         over: float = 0.0, only_pytorch: bool = False, other_bytes: int = 0,
-        lowering: Lowering = lowered,
+        after_bytes: int = 0, lowering: Lowering = lowered,
     ):
-        self._budget, self._other_bytes = Budget.parse(budget), other_bytes
+        self._budget = Budget.parse(budget)
+        self._other_bytes, self._after_bytes = other_bytes, after_bytes
         self._planner = None if only_pytorch else functools.partial(
             plan, strategy=strategy, options=_effort(strategy, options), time_limit=time_limit)
         self._over, self._lowering = over, lowering
@@ -70,7 +73,8 @@ class PlannedPartition(CustomPartitionerFn):
     ) -> tuple[fx.GraphModule, fx.GraphModule]:
         joint = Joint(gm, joint_inputs, num_fwd_outputs, static_lifetime_input_indices or [],
                       self.described)
-        found = select(joint, self._budget, self._planner, self._other_bytes, self._lowering)
+        found = select(joint, self._budget, self._planner, self._other_bytes, self._lowering,
+                       self._after_bytes)
         self.found, self.joint = require_fit(found, self._over), joint
         forward, backward = self.found.halves
         return _copy(forward), _copy(backward)

@@ -26,16 +26,18 @@ LITTLE = 0.01
 
 
 def select(joint: Joint, budget: Budget, planner: Planner | None,
-           other_bytes: int = 0, lowering: Lowering = lowered) -> Candidate:
+           other_bytes: int = 0, lowering: Lowering = lowered,
+           after_bytes: int = 0) -> Candidate:
     """The fastest split within the budget; the smallest that was found where none is.
 
     ``budget``: where it is a share, of what a step takes with PyTorch's own split. ``planner``:
     None for PyTorch's splits alone. ``other_bytes`` of the budget are taken by what the graph does
-    not know. Ctrl-C ends the search with what was found by then, and raises
-    KeyboardInterrupt where that does not fit.
+    not know. ``after_bytes`` more are taken when the passes are over, beside their results.
+    Ctrl-C ends the search with what was found by then, and raises KeyboardInterrupt where that
+    does not fit.
     """
-    evaluator = Evaluator(joint, lowering, other_bytes)
-    budget_bytes = budget.resolve(evaluator.own.expected_bytes)
+    evaluator = Evaluator(joint, lowering, other_bytes, after_bytes)
+    budget_bytes = budget.resolve(evaluator.own.step_bytes)
     candidate = evaluator.own
     if budget_bytes is not None and candidate.expected_bytes > budget_bytes:
         candidate = _best(evaluator, budget_bytes, planner)

@@ -52,6 +52,15 @@ class Joint:
         return storage_bytes(value for value in values if isinstance(value, torch.Tensor))
 
     @functools.cached_property
+    def result_bytes(self) -> int:
+        """Of what the forward returns, beside them."""
+        inputs = placeholders(self._module, "primals")
+        returned = self._module.graph.output_node().args[0][:self._num_fwd_outputs]
+        values = [node.meta["val"] for node in [*inputs, *returned] if isinstance(node, fx.Node)]
+        return storage_bytes(value for value in values
+                             if isinstance(value, torch.Tensor)) - self.resident_bytes
+
+    @functools.cached_property
     def own_halves(self) -> Halves:
         """PyTorch's own split, which Inductor alone runs."""
         return self.torch_split(1.0)
@@ -62,6 +71,14 @@ class Joint:
 
     def kernel_graph(self, halves: Halves) -> KernelGraph:
         """What ``halves`` run, to be planned further. Raises InputError for what cannot be."""
+        return self._own_kernel_graph if halves is self.own_halves else self._kernel_graph(halves)
+
+    @functools.cached_property
+    def _own_kernel_graph(self) -> KernelGraph:
+        """Plans begin with it, and each page compares with it."""
+        return self._kernel_graph(self.own_halves)
+
+    def _kernel_graph(self, halves: Halves) -> KernelGraph:
         both = merge_halves(self._module, halves, self._num_fwd_outputs)
         return KernelGraph(both, group_kernels(self._capture(both)))
 
