@@ -63,6 +63,16 @@ def group_for(model: torch.nn.Module, mesh: DeviceMesh | None,
     return Group(mesh)
 
 
+def sharding_of_ranges(model: torch.nn.Module, sharding: str | None) -> str:
+    """With dynamic_shapes, where ``sharding`` is what was given. Raises InputError for parameters
+    in shards: PyTorch traces ops of DTensors for one size alone."""
+    if is_fully_sharded(model) or require_sharding(sharding) not in (None, "none"):
+        raise InputError("dynamic_shapes is not for parameters or gradients in shards yet, as "
+                         "PyTorch traces these for one size: give a mesh with sharding=\"none\", "
+                         "or leave dynamic_shapes out")
+    return "none"
+
+
 def wrapped_on_ranks(model: torch.nn.Module, example_inputs: object, settings: Settings,
                      group: Group, sharding: str | None, wrapped: Wrapped) -> torch.nn.Module:
     """As of ``wrap``, on the ranks of ``group_for``. Where no plan fits, the model is as it was."""

@@ -42,13 +42,11 @@ from .dynamo.unplanned import (
     traced_too_often,
 )
 from .instead_of_ddp import wrapped_within
-from .on_ranks import group_for, wrapped_on_ranks
+from .on_ranks import group_for, sharding_of_ranges, wrapped_on_ranks
 from .planned_class import in_class_of_its_own, plain_module, planned_forward, session_of
 from .ranks_and_frameworks import members_on_ranks
-from .shards.fully_sharded import is_fully_sharded
 from .shards.group import Group
 from .shards.model_on_ranks import ModelOnRanks
-from .shards.sharding import require_sharding
 from .sizes.size_ranges import SizeRanges
 
 if TYPE_CHECKING:
@@ -184,9 +182,9 @@ def wrap(
     one collective, where there is a budget and plans within it are predicted to be faster for it.
     With ``offload``, values of each rank move, to a file of its own where it is a folder, and
     neither parameters nor the state of the optimizer do.
-    ``.no_sync()`` of the result is for accumulation, as of DistributedDataParallel.
-    ``.memory`` of the result, or ``lowtide.memory`` of it where the model has something of that
-    name, says what was planned and measured, ``lowtide.explain`` what is kept and what runs again.
+    ``.no_sync()`` of the result is for accumulation, as of DistributedDataParallel. ``.memory``, or
+    ``lowtide.memory`` of it where the model has something of that name, says what was planned and
+    measured, ``lowtide.explain`` what is kept and what runs again.
     Raises InputError for what cannot be captured, with the line of the model's code, and
     InfeasibleError for a budget below what the step needs at least; ``model`` is then as it was.
     """
@@ -216,8 +214,7 @@ def _planned(model: torch.nn.Module, example_inputs, settings: Settings, group: 
     require_plannable(model)
     if group is not None:
         if dynamic_shapes is not None:
-            _require_copies(model, sharding)
-            sharding = "none"
+            sharding = sharding_of_ranges(model, sharding)
         return wrapped_on_ranks(model, example_inputs, settings, group, sharding,
                                 functools.partial(planned_module, dynamic_shapes))
     if sharding is not None:
@@ -230,15 +227,6 @@ def _planned(model: torch.nn.Module, example_inputs, settings: Settings, group: 
                          "process")
     planned, _ = planned_module(dynamic_shapes, model, example_inputs, settings)
     return planned
-
-
-def _require_copies(model: torch.nn.Module, sharding: str | None) -> None:
-    """Raises InputError for parameters in shards with dynamic_shapes: PyTorch traces ops of
-    DTensors for one size alone."""
-    if is_fully_sharded(model) or require_sharding(sharding) not in (None, "none"):
-        raise InputError("dynamic_shapes is not for parameters or gradients in shards yet, as "
-                         "PyTorch traces these for one size: give a mesh with sharding=\"none\", "
-                         "or leave dynamic_shapes out")
 
 
 def planned_module(dynamic_shapes: Mapping | Sequence | None, model: torch.nn.Module,
