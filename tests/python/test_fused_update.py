@@ -32,6 +32,8 @@ def wrapped(model, optimizer, budget=None, x=None, **options):
                         **options)
 
 
+# In the smallest budget the clock may cut the search for a plan that leaves all that follows.
+@pytest.mark.filterwarnings("ignore:lowtide. within this budget, no plan was found")
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("case, kind, is_small", sweep(
     itertools.product(MODELS, OPTIMIZERS, [False, True]),
