@@ -57,10 +57,10 @@ def keep_all_peak():
 @pytest.fixture(name="as_predicted")
 def runs_take_what_is_predicted(monkeypatch):
     """So that no time of this machine decides: ops cost what a data sheet says."""
-    measured_here = planning._measured_here
+    profiled = planning._profiled
 
     def priced_by_rooflines(*arguments):
-        measured = measured_here(*arguments)
+        measured = profiled(*arguments)
         return _core.estimated(measured, [None] * len(measured.ops))
 
     def measured(model, inputs, budget, combination, settings, updates, module=None):
@@ -68,7 +68,7 @@ def runs_take_what_is_predicted(monkeypatch):
         return trial.Measured(found.seconds, found.peak, budget)
 
     monkeypatch.setattr("lowtide.pytorch.tune.searches.measured", measured)
-    monkeypatch.setattr(planning, "_measured_here", priced_by_rooflines)
+    monkeypatch.setattr(planning, "_profiled", priced_by_rooflines)
 
 
 def test_where_all_fits_nothing_is_changed(whole, as_predicted):
