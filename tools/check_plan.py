@@ -47,6 +47,8 @@ class Replay:
                           and self.base[i] not in self.away}
         self.spans = {}       # storage -> (begin, end) in the arena
         self.runs = [0] * len(self.ops)
+        self.boundary = next((index for index, op in enumerate(self.ops)
+                              if op.get("type") == BOUNDARY), None)  # of the two halves of the step
         self.writers = {}     # storage -> the ops that overwrite it, in the order of the graph
         for index, op in enumerate(self.ops):
             for position in op.get("mutates") or ():
@@ -189,12 +191,11 @@ class Replay:
 
     def check_half(self, index):
         """The caller's own code runs at the boundary, and no effect of an op crosses it."""
-        op, types = self.ops[index], [op["type"] for op in self.ops]
+        op = self.ops[index]
         effect = op.get("mutates") or op.get("random") or not op.get("recomputable", True)
-        if not effect or BOUNDARY not in types or op["type"] == BOUNDARY:
+        if not effect or self.boundary in (None, index):
             return
-        boundary = types.index(BOUNDARY)
-        if (self.runs[boundary] > 0) != (index > boundary):
+        if (self.runs[self.boundary] > 0) != (index > self.boundary):
             raise Broken(f"op {index} ({op['name']}) has an effect, and crosses the boundary")
 
     def check_effects(self):

@@ -126,10 +126,10 @@ TEST_P(EveryStrategy, HasAPlanWhereNothingIsNeeded) {
 }
 
 /// A value that must be made again, and so must the view that is read, which costs more.
-Graph step_with_a_dear_view() {
+Graph step_with_a_costly_view() {
   using testing::op, testing::value;
   GraphData data;
-  data.name = "dear view";
+  data.name = "costly view";
   data.tensors = {value("a", 10),        value("view of a", 0), value("first", 1),
                   value("largest", 100), value("small", 1),     value("last", 1)};
   data.tensors[1].alias_of = 0;
@@ -140,7 +140,7 @@ Graph step_with_a_dear_view() {
 }
 
 TEST_P(EveryStrategy, SaysOptimalOnlyOfWhatThePlanCosts) {
-  const Graph graph = step_with_a_dear_view();
+  const Graph graph = step_with_a_costly_view();
   const Decision decision = ask(GetParam(), graph, 102, short_search(GetParam(), 10));
   if (decision.outcome != Outcome::optimal) return;
   EXPECT_NEAR(decision.lower_bound.value_or(0), lower(graph, decision.executions).cost, 1e-6);
