@@ -89,7 +89,8 @@ class Walk {
       add(reader);
       overwriters_[reader].push_back(stage);
     }
-    readers_[storage].clear();
+    // What the stage reads itself is overwritten by the next writer.
+    std::erase_if(readers_[storage], [&](int reader) { return reader != stage; });
     writer_[storage] = stage;
   }
 

@@ -217,6 +217,25 @@ TEST(Precedence, KeepsEffectsOnTheirSideOfTheBoundary) {
             (std::vector<bool>{false, false, false, false, false, false, true, true, true}));
 }
 
+// Also of an op that writes the resident tensor itself.
+TEST(Precedence, OverwritersBeginWhereAStageMayRunAgainForTheLastTime) {
+  int overwritten = 0;
+  for (std::uint64_t seed = 0; seed < testing::sweep(1000u, 200u); ++seed) {
+    SCOPED_TRACE(seed);
+    const Graph graph = random_graph(seed, {.ops = 10 + static_cast<int>(seed % 40)});
+    const remat::StageGraph stages(graph);
+    const Precedence precedence(graph, stages);
+    for (int i = 0; i < stages.end(); ++i) {
+      if (!graph.op(stages.stage(i).op).recomputable) continue;
+      const std::vector<int>& overwriters = precedence.overwriters(i);
+      const int first = overwriters.empty() ? stages.end() : std::ranges::min(overwriters);
+      EXPECT_EQ(stages.stage(i).latest, first) << "stage " << i;
+      overwritten += first != stages.end();
+    }
+  }
+  EXPECT_GT(overwritten, 20);
+}
+
 TEST(EarlySinks, PutAnUpdateBehindItsGradient) {
   const Graph graph = step_with_updates_last();
   const remat::StageGraph stages(graph);
