@@ -1,7 +1,6 @@
 """Two or four processes that train together over Gloo, and run what tests ask them to."""
 
 import contextlib
-import multiprocessing
 import os
 import tempfile
 import traceback
@@ -9,6 +8,7 @@ import warnings
 
 import torch
 import torch.distributed as dist
+from forked import CONTEXT, process
 
 #: Seconds that one call may take, until the processes are ended.
 TIMEOUT = 150
@@ -37,9 +37,9 @@ class Ranks:
             raise
 
     def close(self):
-        for process in self._processes:
-            process.kill()
-            process.join()
+        for started in self._processes:
+            started.kill()
+            started.join()
         for pipe in self._pipes:
             pipe.close()
         self._processes, self._pipes = [], []
@@ -48,15 +48,14 @@ class Ranks:
             self._folder = None
 
     def _start(self):
-        context = multiprocessing.get_context("spawn")
         self._folder = tempfile.TemporaryDirectory()
         for rank in range(self.number):
-            here, there = context.Pipe()
-            process = context.Process(target=_serve, daemon=True, args=(
-                rank, self.number, f"{self._folder.name}/store", there))
-            process.start()
+            here, there = CONTEXT.Pipe()
+            started = process(_serve, rank, self.number, f"{self._folder.name}/store", there,
+                              daemon=True)
+            started.start()
             there.close()
-            self._processes.append(process)
+            self._processes.append(started)
             self._pipes.append(here)
 
 
