@@ -1,6 +1,7 @@
 """Two or four processes that train together over Gloo, and run what tests ask them to."""
 
 import contextlib
+import gc
 import os
 import tempfile
 import traceback
@@ -36,6 +37,11 @@ class Ranks:
             self.close()
             raise
 
+    def forget(self):
+        """What Dynamo traced, and learnt about sizes."""
+        if self._processes:
+            self.run(_forget)
+
     def close(self):
         for started in self._processes:
             started.kill()
@@ -57,6 +63,11 @@ class Ranks:
             there.close()
             self._processes.append(started)
             self._pipes.append(here)
+
+
+def _forget(_):
+    torch._dynamo.reset()
+    gc.collect()
 
 
 def _received(rank, pipe, timeout):
