@@ -391,7 +391,8 @@ def test_computes_the_forward_pass_in_mixed_precision(lowtide):
 
 def test_a_graph_in_mixed_precision_takes_less_memory(lowtide):
     def peak(precision):
-        done = lowtide("graph", "--model", "gpt", "--layers", "2", "--batch", "2",
+        done = lowtide("graph", "--model", "gpt", "--layers", "2", "--batch", "8", "--width", "32",
+                       "--heads", "2", "--sequence", "64", "--vocabulary", "64",
                        "--precision", precision, "-o", "g.json", "--json")
         return done.json["keep_all_peak_bytes"]
 

@@ -96,14 +96,22 @@ def one_compiling_process():
         yield
 
 
-@pytest.fixture(scope="module")
-def two():
-    """Two processes that train together."""
+@pytest.fixture(scope="session")
+def two_of_the_run():
+    """Two processes that train together. They last, as they measure collectives and load what
+    tracing needs before they first train."""
     from on_ranks import Ranks
 
     ranks = Ranks(2)
     yield ranks
     ranks.close()
+
+
+@pytest.fixture(scope="module")
+def two(two_of_the_run):
+    """These, without what was traced for the tests of other files."""
+    two_of_the_run.forget()
+    return two_of_the_run
 
 
 @pytest.fixture(scope="module")

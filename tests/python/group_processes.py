@@ -2,7 +2,6 @@
 
 import contextlib
 import datetime
-import multiprocessing
 import os
 import pathlib
 import signal
@@ -12,6 +11,7 @@ import traceback
 
 import torch
 import torch.distributed as dist
+from forked import process
 
 #: Seconds for a collective to come about, and for all processes to end.
 _COLLECTIVE, _ALL = 60, 240
@@ -22,27 +22,25 @@ def run_ranks(function, ranks, folder, *arguments, seconds=_ALL):
     AssertionError with the traceback of one that fails; whatever happens, none is left behind."""
     folder = pathlib.Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    context = multiprocessing.get_context("spawn")
     store = folder / f"store{time.monotonic_ns()}"
     given = store.with_name(f"{store.name}.given")
     torch.save(arguments, given)  # or the processes would have the same tensors
-    started = [context.Process(target=_run, args=(function, rank, ranks, store),
-                               daemon=True) for rank in range(ranks)]
+    started = [process(_run, function, rank, ranks, store, daemon=True) for rank in range(ranks)]
     try:
-        for process in started:
-            process.start()
+        for one in started:
+            one.start()
         deadline = time.monotonic() + seconds
-        while any(process.is_alive() for process in started):
+        while any(one.is_alive() for one in started):
             _refuse_failure(started, store)
             assert time.monotonic() < deadline, f"{ranks} ranks took longer than {seconds} s"
             time.sleep(0.02)
         _refuse_failure(started, store)
         return [torch.load(_result(store, rank), weights_only=False) for rank in range(ranks)]
     finally:
-        for process in started:
-            if process.pid is not None:
-                process.kill()
-                process.join()
+        for one in started:
+            if one.pid is not None:
+                one.kill()
+                one.join()
 
 
 def printed_by(command, seconds=_ALL):
@@ -60,10 +58,10 @@ def printed_by(command, seconds=_ALL):
 
 
 def _refuse_failure(started, store):
-    for rank, process in enumerate(started):
-        if process.exitcode not in (None, 0):
+    for rank, one in enumerate(started):
+        if one.exitcode not in (None, 0):
             text = _failure(store, rank)
-            known = text.read_text() if text.exists() else f"exit code {process.exitcode}"
+            known = text.read_text() if text.exists() else f"exit code {one.exitcode}"
             raise AssertionError(f"rank {rank} failed:\n{known}")
 
 

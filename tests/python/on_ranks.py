@@ -1,7 +1,7 @@
 """Two or four processes that train together over Gloo, and run what tests ask them to."""
 
 import contextlib
-import multiprocessing
+import gc
 import os
 import tempfile
 import traceback
@@ -9,6 +9,7 @@ import warnings
 
 import torch
 import torch.distributed as dist
+from forked import CONTEXT, process
 
 #: Seconds that one call may take, until the processes are ended.
 TIMEOUT = 150
@@ -36,10 +37,15 @@ class Ranks:
             self.close()
             raise
 
+    def forget(self):
+        """What Dynamo traced, and learnt about sizes."""
+        if self._processes:
+            self.run(_forget)
+
     def close(self):
-        for process in self._processes:
-            process.kill()
-            process.join()
+        for started in self._processes:
+            started.kill()
+            started.join()
         for pipe in self._pipes:
             pipe.close()
         self._processes, self._pipes = [], []
@@ -48,16 +54,20 @@ class Ranks:
             self._folder = None
 
     def _start(self):
-        context = multiprocessing.get_context("spawn")
         self._folder = tempfile.TemporaryDirectory()
         for rank in range(self.number):
-            here, there = context.Pipe()
-            process = context.Process(target=_serve, daemon=True, args=(
-                rank, self.number, f"{self._folder.name}/store", there))
-            process.start()
+            here, there = CONTEXT.Pipe()
+            started = process(_serve, rank, self.number, f"{self._folder.name}/store", there,
+                              daemon=True)
+            started.start()
             there.close()
-            self._processes.append(process)
+            self._processes.append(started)
             self._pipes.append(here)
+
+
+def _forget(_):
+    torch._dynamo.reset()
+    gc.collect()
 
 
 def _received(rank, pipe, timeout):

@@ -3,7 +3,6 @@
 import contextlib
 import ctypes
 import dataclasses
-import multiprocessing
 import multiprocessing.connection
 import os
 import signal
@@ -11,11 +10,8 @@ import time
 import traceback
 
 import torch.distributed as dist
+from forked import CONTEXT, process
 
-_CONTEXT = multiprocessing.get_context("forkserver")
-#: Loaded once; a rank is forked from there. Optimizers load Dynamo when they make their first step.
-_CONTEXT.set_forkserver_preload(
-    ["torch._dynamo", "torch.distributed.fsdp", "lowtide.pytorch.ranks"])
 _SET_PARENT_DEATH_SIGNAL = 1  # of prctl(2)
 
 
@@ -43,27 +39,27 @@ class RankProcesses:
             self._store = None  # the port is free again
         self._pipes, self.processes = [], []
         for rank in range(size):
-            ours, theirs = _CONTEXT.Pipe(duplex=False)
+            ours, theirs = CONTEXT.Pipe(duplex=False)
             environment = {
                 "RANK": str(rank), "WORLD_SIZE": str(size), "LOCAL_RANK": str(rank),
                 "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port),
                 "TORCHELASTIC_USE_AGENT_STORE": str(agent), "TORCHELASTIC_RESTART_COUNT": "0",
                 "GLOO_SOCKET_IFNAME": "lo", "TORCH_CPP_LOG_LEVEL": "ERROR"}
-            process = _CONTEXT.Process(target=_rank, args=(
-                theirs, os.fspath(folder / f"stderr-{rank}"), environment, program, arguments))
-            process.start()
+            started = process(_rank, theirs, os.fspath(folder / f"stderr-{rank}"), program,
+                              arguments, **environment)
+            started.start()
             theirs.close()
             self._pipes.append(ours)
-            self.processes.append(process)
+            self.processes.append(started)
 
     def __enter__(self):
         return self
 
     def __exit__(self, *error):
-        for process in self.processes:
-            process.kill()  # a stopped process as well
-        for process in self.processes:
-            process.join()
+        for started in self.processes:
+            started.kill()  # a stopped process as well
+        for started in self.processes:
+            started.join()
 
     def signal(self, rank, number):
         os.kill(self.processes[rank].pid, number)
@@ -71,24 +67,24 @@ class RankProcesses:
     def wait_for(self, name):
         """Until a rank has called ``said(name)``."""
         while not (self._folder / name).exists():
-            assert any(process.is_alive() for process in self.processes), name
+            assert any(started.is_alive() for started in self.processes), name
             time.sleep(0.01)
 
     def wait_for_a_failure(self, limit=120):
         """Until all ranks have ended, or one of them has failed and the others had a second."""
-        running = {process.sentinel: process for process in self.processes}
+        running = {started.sentinel: started for started in self.processes}
         while running and time.monotonic() < self._begin + limit:
             for sentinel in multiprocessing.connection.wait(running, timeout=1):
-                process = running.pop(sentinel)
-                process.join()
-                limit = limit if process.exitcode == 0 else 1 + time.monotonic() - self._begin
+                ended = running.pop(sentinel)
+                ended.join()
+                limit = limit if ended.exitcode == 0 else 1 + time.monotonic() - self._begin
 
     def outcomes(self, limit=60):
         """Of all ranks; those that run after ``limit`` seconds have no ``exit``."""
         found = [RankOutcome() for _ in self.processes]
-        for rank, process in enumerate(self.processes):
-            process.join(max(0.0, self._begin + limit - time.monotonic()))
-            found[rank].exit = process.exitcode
+        for rank, started in enumerate(self.processes):
+            started.join(max(0.0, self._begin + limit - time.monotonic()))
+            found[rank].exit = started.exitcode
             found[rank].printed = (self._folder / f"stderr-{rank}").read_text()
             with contextlib.suppress(EOFError):
                 if self._pipes[rank].poll():
@@ -114,13 +110,12 @@ def said(folder, name):
     (folder / name).touch()
 
 
-def _rank(pipe, printed, environment, program, arguments):
+def _rank(pipe, printed, program, arguments):
     ctypes.CDLL(None).prctl(_SET_PARENT_DEATH_SIGNAL, signal.SIGKILL)
     signal.alarm(300)
     file = os.open(printed, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     os.dup2(file, 1)
     os.dup2(file, 2)
-    os.environ.update(environment)
     import torch
 
     torch.set_num_threads(1)

@@ -23,6 +23,7 @@ from framework_cases import (
     steps_of,
     trainer,
 )
+from on_ranks import Ranks
 from shards_cases import batches, distributed, parameters_of, trained, wrapped
 from sweep import sweep
 from torch.nn.parallel import DistributedDataParallel
@@ -31,6 +32,14 @@ pytestmark = pytest.mark.cpu_only("Gloo sends memory of the host")
 
 PAGES = pathlib.Path(__file__).resolve().parents[2] / "docs" / "how-to"
 FAST = {"cache": False, "time_limit": 0.3, "verbose": False}
+
+
+@pytest.fixture(scope="module")
+def two():
+    """Processes of their own, as frameworks set up the whole of a process."""
+    ranks = Ranks(2)
+    yield ranks
+    ranks.close()
 
 
 # ---- DistributedDataParallel

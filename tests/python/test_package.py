@@ -178,10 +178,10 @@ def test_more_work_or_memory_is_never_answered_by_a_worse_plan():
 
 def test_an_infeasible_budget_names_the_smallest():
     graph = lowtide.Graph.load(LAYERED)
-    found = lowtide.plan(graph, lowtide.structural_floor_bytes(graph) - 1, "keep-all")
+    found = lowtide.plan(graph, lowtide.structural_floor_bytes(graph) - 1, "keep-all", time_limit=1)
     assert found.outcome == "infeasible" and found.plan is None
     assert str(found.smallest_budget) in found.message
-    again = lowtide.plan(graph, found.smallest_budget, "keep-all")
+    again = lowtide.plan(graph, found.smallest_budget, "keep-all", time_limit=1)
     assert again.plan.arena_bytes <= found.smallest_budget
 
 

@@ -23,11 +23,11 @@ LEARNT = 4
 
 
 @pytest.fixture(scope="module")
-def ranks():
+def ranks(two):
     """So many processes, which are started when they are asked for."""
-    groups = {number: Ranks(number) for number in {number_of(ranks) for ranks, _ in CASES}}
-    yield groups
-    for group in groups.values():
+    others = {number: Ranks(number) for number in {number_of(ranks) for ranks, _ in CASES} - {2}}
+    yield {2: two, **others}
+    for group in others.values():
         group.close()
 
 

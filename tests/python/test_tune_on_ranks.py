@@ -6,7 +6,6 @@ import lowtide
 import pytest
 import torch
 from lowtide.pytorch.tune import mesh_search, trial
-from on_ranks import Ranks
 from shards_cases import Gpt
 from torch.distributed.device_mesh import init_device_mesh
 
@@ -16,10 +15,8 @@ QUICK = {"time_limit": 0.2, "verbose": False, "precisions": (), "ways": ("micro_
 
 
 @pytest.fixture(scope="module", name="ranks")
-def two_ranks():
-    ranks = Ranks(2)
-    yield ranks
-    ranks.close()
+def two_ranks(two):
+    return two
 
 
 def step_of(rank):

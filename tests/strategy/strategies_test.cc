@@ -106,7 +106,10 @@ TEST_P(EveryStrategy, PlansRealGraphs) {
     const Graph& graph = graphs.emplace_back(
         read_graph(std::string(LOWTIDE_SOURCE_DIR "/data/graphs/") + name + ".json"));
     const double moves = testing::sweep(20, 10);
-    for (double share : {0.5, 0.2}) answers.check(graph, share_of_peak(graph, share), moves);
+    answers.check(graph, share_of_peak(graph, 0.5), moves);
+    // Which most strategies refuse: that of the fewest bytes takes long to find on a large graph.
+    const bool is_small = graph.num_ops() < 100;
+    if (testing::sweep(true, is_small)) answers.check(graph, share_of_peak(graph, 0.2), moves);
     if (testing::sweep(true, false)) answers.check(graph, share_of_peak(graph, 0.8), moves);
   }
   answers.expect_valid();
