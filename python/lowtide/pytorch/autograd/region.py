@@ -97,8 +97,7 @@ class Region:
         self.why_not_replayable = why_not_replayable(captured)
         self.saved = tensors_to_save(captured)
         self._values = ExecutorValues(captured)
-        #: Of gradients, where stashes change them, when it is measured.
-        self.gradient_error: object | None = None
+        self._gradient_error: object | None = None
         self._ran: _runtime.Executor | None = None
         #: Whether each gradient is given memory of its own, as the caller keeps them.
         self.copies_gradients = False
@@ -129,6 +128,15 @@ class Region:
     @property
     def is_of_a_range(self) -> bool:
         return self._sizes is not None
+
+    @property
+    def gradient_error(self) -> object | None:
+        """Of gradients, where stashes change them, when it is measured: of the sizes of a range, at
+        the largest, whose stashes all have."""
+        return self._gradient_error if self._leads else self._sizes.largest.gradient_error
+
+    def note_gradient_error(self, error: object) -> None:
+        self._gradient_error = error
 
     @property
     def stash_names(self) -> tuple[str, ...]:
