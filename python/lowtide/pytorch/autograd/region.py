@@ -126,6 +126,12 @@ class Region:
         return self if self._leads or self._settings.group is None else self._sizes.largest
 
     @property
+    def decides(self) -> bool:
+        """Whether what all ranks decide together may follow from this region: sizes that follow
+        another are not there on all of them."""
+        return self.leader is self
+
+    @property
     def is_of_a_range(self) -> bool:
         return self._sizes is not None
 
