@@ -14,6 +14,7 @@ import time
 import lowtide
 import pytest
 import torch
+import torch.distributed as dist
 import torch.distributed.checkpoint as dcp
 from checkpoint_cases import training
 from lowtide.pytorch.ranks.checkpoint_folder import MANIFEST, CheckpointFolder
@@ -360,3 +361,15 @@ def test_names_of_files_stay_in_their_folder(tmp_path):
     assert folder.newest() is None
     shutil.rmtree(tmp_path / "step-00000001")
     assert folder.newest() is None
+
+
+def test_no_group_has_the_name_of_a_closed_checkpointers(tmp_path, alone):
+    """By its name, ranks would find the addresses that the closed one left in the store."""
+    names = []
+    for _ in range(2):
+        with lowtide.Checkpointer(tmp_path, alone) as checkpoints:
+            names.append(checkpoints._group.group_name)
+        names.append(dist.new_group([0], use_local_synchronization=True).group_name)
+    of_checkpoints, others = names[::2], names[1::2]
+    assert len(set(of_checkpoints)) == 1  # the same group
+    assert len({*names}) == 1 + len(others)

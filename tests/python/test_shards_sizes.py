@@ -160,6 +160,28 @@ def test_a_length_outside_of_the_range_on_one_rank_is_an_error_on_all(two):
     assert "widen the range" in here
 
 
+def beyond_the_range_and_back(rank):
+    """The lengths of rank 1 with its budget after each."""
+    model, optimizer = wrapped(longest=40)
+    model.budget = "80%"
+    found = []
+    for batch, budget in zip(batches(rank, [(30, 20), (30, 96), (11, 33), (20, 25)]),
+                             ("80%", "80%", "70%", "70%")):
+        step(model, optimizer, batch)
+        model.budget = budget
+        found.append(model.memory.budget)
+    return found, parameters_of(model)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_length_beyond_the_range_on_one_rank_changes_no_budget(two):
+    (budgets, parameters), (others, other_parameters) = two.run(beyond_the_range_and_back)
+    assert budgets == others
+    assert budgets[0] == budgets[1] > budgets[2] == budgets[3]
+    for name, parameter in parameters.items():
+        assert torch.equal(parameter, other_parameters[name])
+
+
 def refused(rank, sharding):
     with pytest.raises(lowtide.InputError) as error:
         wrapped(sharding=sharding)

@@ -94,7 +94,7 @@ class BudgetChange:
         optimizer's state moves or comes back, as is best."""
         if not self.graphs.regions:
             return
-        latest = self.graphs.latest
+        latest = self.graphs.latest.leader
         slower = self.graphs.slower_for(latest.captured.device)
         might_move = self.values.may_move
         try:

@@ -97,8 +97,7 @@ class Region:
         self.why_not_replayable = why_not_replayable(captured)
         self.saved = tensors_to_save(captured)
         self._values = ExecutorValues(captured)
-        #: Of gradients, where stashes change them, when it is measured.
-        self.gradient_error: object | None = None
+        self._gradient_error: object | None = None
         self._ran: _runtime.Executor | None = None
         #: Whether each gradient is given memory of its own, as the caller keeps them.
         self.copies_gradients = False
@@ -127,8 +126,23 @@ class Region:
         return self if self._leads or self._settings.group is None else self._sizes.largest
 
     @property
+    def decides(self) -> bool:
+        """Whether what all ranks decide together may follow from this region: sizes that follow
+        another are not there on all of them."""
+        return self.leader is self
+
+    @property
     def is_of_a_range(self) -> bool:
         return self._sizes is not None
+
+    @property
+    def gradient_error(self) -> object | None:
+        """Of gradients, where stashes change them, when it is measured: of the sizes of a range, at
+        the largest, whose stashes all have."""
+        return self._gradient_error if self._leads else self._sizes.largest.gradient_error
+
+    def note_gradient_error(self, error: object) -> None:
+        self._gradient_error = error
 
     @property
     def stash_names(self) -> tuple[str, ...]:

@@ -229,7 +229,8 @@ class Session:
 
     def _forward(self, region: Region, primals: Sequence) -> tuple[list, torch.Tensor]:
         if not any(other.pending_passes for other in self.regions):
-            self._measure_error(region, primals)
+            if self.settings.group is None or not region.is_of_a_range:  # else each has its own
+                self._measure_error(region, primals)
             self._begin_step(region)
         self._gradients.track(primals)
         if self._steps.observe(region):
@@ -240,14 +241,15 @@ class Session:
         return result
 
     def _measure_error(self, region: Region, primals: Sequence) -> None:
-        """Of the gradients, once, where stashes change them."""
-        if region.gradient_error is None and not all(stash.is_exact for stash in region.stashes):
+        """Of the gradients, once, where stashes change them. Of a range, at the largest size."""
+        if (region.plain is not None and region.gradient_error is None
+                and not all(stash.is_exact for stash in region.stashes)):
             plan = self.plan_for(region)
             try:
                 share = self._account.share(region)
             except InfeasibleError:  # it runs all the same
                 share = plan.arena_bytes
-            region.gradient_error = measured_error(region, plan, primals, share)
+            region.note_gradient_error(measured_error(region, plan, primals, share))
             warn(f"{region.name} holds activations with loss between the passes, as "
                  f"stash=\"{self.settings.stash}\" allows: {region.gradient_error}")
 

@@ -69,6 +69,8 @@ class BudgetedGraph(Protocol):
     @property
     def priced(self) -> GraphBytes: ...
     @property
+    def decides(self) -> bool: ...
+    @property
     def copied_gradient_bytes(self) -> int: ...
     @property
     def uncounted_bytes(self) -> int: ...
@@ -215,7 +217,7 @@ class BudgetAccount(Generic[Region]):
     def budget_bytes(self) -> int | None:
         """The budget; a share is one of what the largest step takes when all is kept, and other
         code beside it."""
-        steps = [self._steps.of(region) for region in self._regions]
+        steps = [self._steps.of(region) for region in self._regions if region.decides]
         lasting = self._lasting_bytes  # of which no plan can save a share
         largest = max((self._whole_bytes(step) - lasting for step in steps), default=0)
         found = self.budget.resolve(self._with_outside(largest))
@@ -228,7 +230,8 @@ class BudgetAccount(Generic[Region]):
         if self._fixed is None:
             planned = max((region.priced.parameter_bytes for region in self._regions), default=0)
             unused = max(0, storage_bytes(self._parameters()) - planned)
-            inputs = max((region.priced.input_bytes for region in self._regions), default=0)
+            inputs = max((region.priced.input_bytes for region in self._regions if region.decides),
+                         default=0)
             self._fixed = (self.state_bytes + unused + self._lasting_bytes
                            + self._settings.batches_ahead * inputs)
         return self._fixed
@@ -326,7 +329,7 @@ class BudgetAccount(Generic[Region]):
 
     def _share(self, region: Region, total: int) -> int:
         left = self._for_steps(region, total)
-        self._require_room(left)
+        self._require_room(region, left)
         step = self._steps.of(region)
         passes = [other for other, count in step.items() for _ in range(count)]
         again = max((other.priced.uncounted_bytes for other, count in step.items() if count > 1),
@@ -373,8 +376,9 @@ class BudgetAccount(Generic[Region]):
         moved = self._all_state_bytes - self.state_bytes
         return self.fixed_bytes + moved + self.held_bytes + residents + blocks
 
-    def _require_room(self, left_bytes: int) -> None:
-        residents = max((region.priced.resident_bytes for region in self._regions), default=0)
+    def _require_room(self, region: Region, left_bytes: int) -> None:
+        residents = max((other.priced.resident_bytes for other in self._regions
+                         if other.decides or other is region), default=0)
         if left_bytes > residents:
             return
         alone = ("parameters, optimizer state, inputs and buffers for copies"

@@ -130,8 +130,8 @@ class GraphOfSizes:
     def _at(self, trace: OpenTrace, sizes: Sizes) -> JointTrace:
         settings = self._session.settings
         assert isinstance(settings.slices, int), "others are refused"
-        return trace.at(sizes, f"{self._name} at {_text(self._open, sizes)}", settings.slices,
-                        settings)
+        return trace.at(sizes, self._largest, f"{self._name} at {_text(self._open, sizes)}",
+                        settings.slices, settings)
 
     def _planned_at(self, found: JointTrace, used: Used, sizes: Sizes) -> PlannedGraph:
         """That of the largest is there before those of the others."""

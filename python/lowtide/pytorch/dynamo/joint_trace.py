@@ -129,12 +129,13 @@ def parameters_of(inputs: Sequence, described: Sequence[tuple[str, str]]) -> lis
 
 
 def captured_trace(joint: fx.GraphModule, num_fwd_outputs: int, described: list[tuple[str, str]],
-                   trained: list[torch.Tensor], name: str, slices: int,
-                   settings: Settings) -> JointTrace:
+                   trained: list[torch.Tensor], name: str, slices: int, settings: Settings,
+                   like: fx.GraphModule | None = None) -> JointTrace:
     """A joint graph with sizes that are known, captured as ``trace_joint`` has it. ``described``:
-    role and name of each input of the graph that it was traced from."""
+    role and name of each input of the graph that it was traced from. ``like``: it at another size,
+    with the same order of slices."""
     roles, names = describe_primals(joint, described)
-    joint, slices = in_slices(joint, num_fwd_outputs, roles, slices)
+    joint, slices = in_slices(joint, num_fwd_outputs, roles, slices, like)
     if settings.layout is not None:
         joint = with_collectives(joint, num_fwd_outputs, roles, names, settings.layout)
 

@@ -37,11 +37,13 @@ class OpenTrace:
     described: list[tuple[str, str]]
     trained: list[torch.Tensor]
 
-    def at(self, sizes: Sizes, name: str, slices: int, settings: Settings) -> JointTrace:
-        """What a trace at these sizes gives. It takes no trace, which takes ten times longer.
-        Raises InputError for what cannot be captured."""
+    def at(self, sizes: Sizes, largest: Sizes, name: str, slices: int,
+           settings: Settings) -> JointTrace:
+        """What a trace at these sizes gives, with slices in the order of the largest. It takes no
+        trace, which takes ten times longer. Raises InputError for what cannot be captured."""
+        like = None if slices == 1 or sizes == largest else specialized(self.joint, largest)
         found = captured_trace(specialized(self.joint, sizes), self.num_fwd_outputs, self.described,
-                               self.trained, name, slices, settings)
+                               self.trained, name, slices, settings, like)
         found.metadata = self.metadata
         return found
 

@@ -17,6 +17,7 @@ class _CapturedStep:
     """The only graph of a budget, which has ``after_bytes`` for what follows its passes."""
 
     copied_gradient_bytes = 0
+    decides = True
 
     def __init__(self, priced: PricedGraph, after_bytes: int):
         self.priced = priced

@@ -91,15 +91,24 @@ class PlansOfSizeOnRanks(PlansOfSize):
         self._decisions = [self._leading()]
         key = budget_bytes, self._decisions[0][1]
         if key not in self._following:
-            wanted = UNLIMITED_BYTES if budget_bytes is None else budget_bytes
-            found = next(self._fitting(wanted), None)
-            if found is None:
-                raise InfeasibleError(
-                    f"{self.priced.graph.name} has {format_bytes(wanted)}, and takes more in the "
-                    f"order of the largest size of dynamic_shapes, which all ranks run: widen the "
-                    f"range to it")
-            self._following[key] = found
+            self._following[key] = self._in_order(budget_bytes)
         return self._following[key]
+
+    def _in_order(self, budget_bytes: int | None) -> Plan:
+        largest, _ = self._decisions[0]
+        name = self.priced.graph.name
+        if _types(self.priced) != _types(largest):
+            raise InfeasibleError(
+                f"{name} has other ops than the largest size of dynamic_shapes, whose order all "
+                f"ranks run, as a size does that has fewer rows than slices: give a range without "
+                f"it, or fewer slices")
+        wanted = UNLIMITED_BYTES if budget_bytes is None else budget_bytes
+        found = next(self._fitting(wanted), None)
+        if found is None:
+            raise InfeasibleError(
+                f"{name} has {format_bytes(wanted)}, and takes more in the order of the largest "
+                f"size of dynamic_shapes, which all ranks run: widen the range to it")
+        return found
 
     def smallest(self) -> Plan:
         return self.within(None)
@@ -110,3 +119,7 @@ class PlansOfSizeOnRanks(PlansOfSize):
 
     def _orders(self, priced: PricedGraph) -> Sequence[tuple[PricedGraph, Plan]]:
         return self._decisions
+
+
+def _types(priced: PricedGraph) -> list[str]:
+    return [op.type for op in priced.graph.ops]

@@ -22,7 +22,7 @@ from .agreement import difference
 from .checkpoint_folder import MANIFEST, CheckpointFolder, read_manifest
 from .communicator import Communicator
 from .errors import RankError, error_text
-from .process_group import backends_of
+from .process_group import backends_of, give_back, take_group
 from .together import raise_together, told_by_first
 from .training_state import restore, training_state, writable
 
@@ -64,8 +64,8 @@ class Checkpointer:
         self._newest_step = told_by_first(comm, self._open)
         # Files are written while the training uses its own group.
         ranks, (backend, *_) = dist.get_process_group_ranks(comm.group), backends_of(comm.group)
-        self._group = dist.new_group(ranks, timeout=backend.options._timeout, backend="gloo",
-                                     use_local_synchronization=True)
+        self._timeout = backend.options._timeout
+        self._group = take_group(ranks, self._timeout)
         self._saving: concurrent.futures.Future | None = None
         self._saving_step = 0
 
@@ -143,8 +143,8 @@ class Checkpointer:
         """Waits for the last checkpoint. Another training may use the folder then."""
         self.wait()
         self._release()
-        if self._group is not None and dist.is_initialized():
-            dist.destroy_process_group(self._group)
+        if self._group is not None:
+            give_back(self._group, self._timeout)
         self._group = None
 
     def __enter__(self) -> Checkpointer:

@@ -16,6 +16,9 @@ from ... import InputError
 all_gather_single = getattr(dist, "all_gather_single", None) or dist.all_gather_into_tensor
 reduce_scatter_single = getattr(dist, "reduce_scatter_single", None) or dist.reduce_scatter_tensor
 
+#: By their ranks and timeout: groups that were given back.
+_unused: dict[tuple[tuple[int, ...], datetime.timedelta], list[dist.ProcessGroup]] = {}
+
 _OF_TORCHRUN = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 
 
@@ -28,6 +31,29 @@ def open_default_group(device: torch.device, timeout: float | None) -> None:
     backend = "gloo" if device.type == "cpu" else "cpu:gloo,cuda:nccl"
     store, rank, size = (_launched_store() if _is_launched() else (dist.HashStore(), 0, 1))
     dist.init_process_group(backend, timeout=limit, store=store, rank=rank, world_size=size)
+
+
+def take_group(ranks: Sequence[int], timeout: datetime.timedelta) -> dist.ProcessGroup:
+    """A group of these ranks, with Gloo: one that was given back, or a new one. Called by all of
+    them alone.
+
+    None is destroyed: PyTorch names groups by how many there are, so that the next one would have
+    the name of the destroyed one, and could read the addresses that this left in the store.
+    """
+    there = [group for group in _unused.get((tuple(ranks), timeout), [])
+             if group in distributed_c10d._world.pg_map]
+    if there:
+        _unused[tuple(ranks), timeout] = there[1:]
+        return there[0]
+    return dist.new_group(list(ranks), timeout=timeout, backend="gloo",
+                          use_local_synchronization=True)
+
+
+def give_back(group: dist.ProcessGroup, timeout: datetime.timedelta) -> None:
+    """A group of ``take_group``, with which all its ranks are done."""
+    if group not in distributed_c10d._world.pg_map:  # all were destroyed meanwhile
+        return
+    _unused.setdefault((tuple(dist.get_process_group_ranks(group)), timeout), []).append(group)
 
 
 def backends_of(group: dist.ProcessGroup) -> list:

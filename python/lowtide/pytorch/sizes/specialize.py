@@ -36,7 +36,8 @@ class _Specialization:
             copy.meta = dict(node.meta)
             if "val" in copy.meta:
                 copy.meta["val"] = pytree.tree_map(self._value, copy.meta["val"])
-            copies[node] = copy
+            # An input that is a size stays, and nothing reads it.
+            copies[node] = copy.meta["val"] if _is_number(node) else copy
         return fx.GraphModule(self._joint, graph)
 
     def _number(self, node: fx.Node, copies: dict[fx.Node, object]) -> object:
@@ -80,5 +81,8 @@ class _Specialization:
 
 
 def _makes_number(node: fx.Node) -> bool:
-    return node.op == "call_function" and isinstance(
-        node.meta.get("val"), (torch.SymInt, torch.SymFloat, torch.SymBool))
+    return node.op == "call_function" and _is_number(node)
+
+
+def _is_number(node: fx.Node) -> bool:
+    return isinstance(node.meta.get("val"), (torch.SymInt, torch.SymFloat, torch.SymBool))

@@ -11,22 +11,36 @@ from collections.abc import Sequence
 from torch import fx
 
 from .batch_norm import by_sums
-from .marks import marked
+from .marks import Marks, SliceOrder, marked
 from .rewrite import rewritten
 
 
 def in_slices(joint: fx.GraphModule, num_fwd_outputs: int, roles: Sequence[str],
-              slices: int) -> tuple[fx.GraphModule, int]:
+              slices: int, like: fx.GraphModule | None = None) -> tuple[fx.GraphModule, int]:
     """``joint`` with each op that treats rows of the batch apart run once for each slice; and the
     number of slices, which is 1 where nothing can be cut and never more than there are rows.
 
-    ``roles``: by primal.
+    ``roles``: by primal. ``like``: the same graph at another size, in whose order the slices run;
+    otherwise this one's own bytes decide.
     """
-    marks = None if slices < 2 else marked(joint, num_fwd_outputs, roles)
-    if marks is not None and marks.whole:
-        joint = by_sums(joint, marks)
-        marks = marked(joint, num_fwd_outputs, roles)
+    if slices < 2:
+        return joint, 1
+    order = None
+    if like is not None:
+        _, leading = _marked(like, num_fwd_outputs, roles, None)
+        order = None if leading is None else leading.order
+    joint, marks = _marked(joint, num_fwd_outputs, roles, order)
     if marks is None:
         return joint, 1
     slices = min(slices, marks.size)
     return rewritten(joint, num_fwd_outputs, marks, slices), slices
+
+
+def _marked(joint: fx.GraphModule, num_fwd_outputs: int, roles: Sequence[str],
+            order: SliceOrder | None) -> tuple[fx.GraphModule, Marks | None]:
+    """What runs in slices, and the graph in which it does."""
+    marks = marked(joint, num_fwd_outputs, roles, order)
+    if marks is None or not marks.whole:
+        return joint, marks
+    joint = by_sums(joint, marks)
+    return joint, marked(joint, num_fwd_outputs, roles, order)

@@ -16,7 +16,7 @@ from ..joint_graph.phases import split
 from ..joint_graph.primals import placeholders
 from .rules import cut_of, is_of_no_use_alone
 from .rules.cut import Cut, KnownRows, Made, Rows, Slicewise, Whole, shape
-from .segments import segments, storages
+from .segments import segment_ends, segments, storages
 from .sums import Sums, sums_of_parts
 
 _aten = torch.ops.aten
@@ -29,15 +29,27 @@ _BY_PLACE = (_aten.as_strided.default, _aten.as_strided_scatter.default, _aten._
 _DIMENSIONS = (0, 1)
 
 
+@dataclasses.dataclass(frozen=True)
+class SliceOrder:
+    """What is chosen by bytes: the dimension of the inputs that slices are along, and where each
+    pass is cut into segments. Graphs of one step at several sizes, with the same choice, have their
+    ops in one order."""
+
+    dim: int
+    forward_ends: tuple[int, ...] = ()
+    backward_ends: tuple[int, ...] = ()
+
+
 @dataclasses.dataclass
 class Marks:
-    """``size``: rows of the batch. ``made``: by node, one for each result; ``cuts``: of the ops
-    that run in slices; ``whole``: ops that mix rows and whose results have rows. ``stages``: by
-    node. All slices of a stage run before the next one begins, and ops that run as a whole before
-    the slices of their stage. ``backward``: the first stage of the backward pass. ``sums``: to
-    which slices of several ops add their parts.
+    """``order``: what was chosen. ``size``: rows of the batch. ``made``: by node, one for each
+    result; ``cuts``: of the ops that run in slices; ``whole``: ops that mix rows and whose results
+    have rows. ``stages``: by node. All slices of a stage run before the next one begins, and ops
+    that run as a whole before the slices of their stage. ``backward``: the first stage of the
+    backward pass. ``sums``: to which slices of several ops add their parts.
     """
 
+    order: SliceOrder
     size: int
     made: dict[fx.Node, Any] = dataclasses.field(default_factory=dict)
     cuts: dict[fx.Node, Cut] = dataclasses.field(default_factory=dict)
@@ -66,20 +78,23 @@ def source_of(node: fx.Node) -> fx.Node:
     return source_of(node.args[0]) if node.target is operator.getitem else node
 
 
-def marked(joint: fx.GraphModule, num_fwd_outputs: int, roles: Sequence[str]) -> Marks | None:
+def marked(joint: fx.GraphModule, num_fwd_outputs: int, roles: Sequence[str],
+           order: SliceOrder | None = None) -> Marks | None:
     """What runs in slices: along the first or the second dimension of the inputs, whichever has
-    more bytes in slices. ``roles``: by primal. None where nothing does."""
+    more bytes in slices; or as another size of the same graph, by its ``order``. ``roles``: by
+    primal. None where nothing does."""
     inputs = [node for node, role in zip(placeholders(joint, "primals"), roles) if role == "input"]
-    found = [_marked_along(joint, num_fwd_outputs, inputs, dim) for dim in _DIMENSIONS]
+    found = [_marked_along(joint, num_fwd_outputs, inputs, dim, order)
+             for dim in (_DIMENSIONS if order is None else (order.dim,))]
     best = max(found, key=_bytes_in_slices)
     return best if best.cuts else None
 
 
 def _marked_along(joint: fx.GraphModule, num_fwd_outputs: int, inputs: Sequence[fx.Node],
-                  dim: int) -> Marks:
+                  dim: int, order: SliceOrder | None) -> Marks:
     with_rows = [node for node in inputs if len(shape(node)) > dim and shape(node)[dim] > 1]
     sizes = collections.Counter(shape(node)[dim] for node in with_rows)
-    marks = Marks(max(sizes, key=lambda size: sizes[size], default=1))
+    marks = Marks(SliceOrder(dim), max(sizes, key=lambda size: sizes[size], default=1))
     for node in with_rows:
         if shape(node)[dim] == marks.size:
             marks.made[node] = Rows(dim)
@@ -91,9 +106,11 @@ def _marked_along(joint: fx.GraphModule, num_fwd_outputs: int, inputs: Sequence[
     _mark(marks, backward)
     _leave_sums_alone(marks, [*forward, *backward])
     marks.sums = sums_of_parts([*forward, *backward], marks.cuts, marks.is_read_in_parts)
-    _put_in_stages(marks, forward)
+    marks.order = order or SliceOrder(dim, tuple(segment_ends(forward)),
+                                      tuple(segment_ends(backward)))
+    _put_in_stages(marks, segments(forward, marks.order.forward_ends))
     marks.backward = 1 + max(marks.stages.values(), default=-1)
-    _put_in_stages(marks, backward)
+    _put_in_stages(marks, segments(backward, marks.order.backward_ends))
     return marks
 
 
@@ -159,8 +176,8 @@ def _leave_sums_alone(marks: Marks, nodes: Sequence[fx.Node]) -> None:
             marks.leave_whole(node)
 
 
-def _put_in_stages(marks: Marks, nodes: Sequence[fx.Node]) -> None:
-    for segment in segments(nodes):
+def _put_in_stages(marks: Marks, parts: Sequence[Sequence[fx.Node]]) -> None:
+    for segment in parts:
         first = 1 + max(marks.stages.values(), default=-1)
         for node in segment:
             marks.stages[node] = _stage(marks, node, first)

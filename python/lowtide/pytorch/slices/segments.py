@@ -11,18 +11,18 @@ from torch import fx
 _WIDER = 2
 
 
-def segments(nodes: Sequence[fx.Node]) -> list[list[fx.Node]]:
-    """The nodes of a pass, in their order, cut where it is narrow.
+def segment_ends(nodes: Sequence[fx.Node]) -> list[int]:
+    """The positions at which the nodes of a pass, in their order, are cut: where it is narrow.
 
     A pass in slices that ends a segment before it begins the next one has the gradients of the
     segment's parameters complete, and holds the narrow places of all slices.
     """
-    found: list[list[fx.Node]] = []
-    begin = 0
-    for end in _narrow_places(_alive_behind(nodes)):
-        found.append(list(nodes[begin:end]))
-        begin = end
-    return [*found, list(nodes[begin:])]
+    return _narrow_places(_alive_behind(nodes))
+
+
+def segments(nodes: Sequence[fx.Node], ends: Sequence[int]) -> list[Sequence[fx.Node]]:
+    """The nodes of a pass, cut at these positions."""
+    return [nodes[begin:end] for begin, end in zip([0, *ends], [*ends, len(nodes)])]
 
 
 def _alive_behind(nodes: Sequence[fx.Node]) -> list[int]:
