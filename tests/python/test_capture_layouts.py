@@ -151,6 +151,7 @@ CALLS = [
     *norms(aten.native_batch_norm.default), *norms(aten._native_batch_norm_legit.default),
     *norms(aten._native_batch_norm_legit_functional.default),
     *norms(aten._native_batch_norm_legit.no_stats, takes_statistics=False),
+    *((aten.hardsigmoid_backward.default, a, b) for a, b in equal_pairs()),
     *elementwise(aten.hardswish_backward.default),
     *elementwise(aten.softplus_backward.default, 1, 20),
     *((aten.elu_backward.default, a, 1, 1, 1, False, b) for a, b in equal_pairs()),
@@ -201,3 +202,47 @@ def test_traced_results_lie_as_those_of_the_kernel(op):
         for (args, kwargs), theirs in [*zip(calls, real), (calls[0], real[0])]:
             assert traced(op, args, kwargs) == theirs, [
                 a.stride() for a in args if isinstance(a, torch.Tensor)]
+
+
+def one_pixel(*strides):
+    return torch.empty_strided((2, 4, 1, 1), strides).uniform_()
+
+
+def ambiguous():
+    """Images of one pixel, whose strides say that they are in order and in channels last."""
+    return [one_pixel(4, 1, 1, 1), one_pixel(4, 1, 4, 4)]
+
+
+def of_one(*ops):
+    return [(op, x) for op in ops for x in ambiguous()]
+
+
+def of_two(op, *others):
+    return [(op, x, y, *others) for x in ambiguous() for y in ambiguous()]
+
+
+AMBIGUOUS_CALLS = [
+    *of_one(aten.relu.default, aten.gelu.default, aten.silu.default, aten.sigmoid.default,
+            aten.hardsigmoid.default, aten.clone.default),
+    *of_two(aten.add.Tensor), *of_two(aten.mul.Tensor), *of_two(aten.gelu_backward.default),
+    *of_two(aten.threshold_backward.default, 0), *of_two(aten.hardsigmoid_backward.default),
+    *((aten.pow.Tensor_Scalar, x, 2) for x in ambiguous()),
+    *((op, x, 2.0) for op in (aten.mul.Tensor, aten.mul.Scalar) for x in ambiguous()),
+    *((aten.mul.Tensor, x, torch.rand(4, 1, 1)) for x in ambiguous()),
+    *((aten.native_layer_norm.default, x.permute(0, 2, 3, 1), [4], *statistics(4), 1e-5)
+      for x in ambiguous()),
+    *((aten.native_batch_norm.default, x, *statistics(4), *statistics(4), True, 0.1, 1e-5)
+      for x in ambiguous()),
+    *((aten.native_group_norm.default, x, *statistics(1), 2, 1, 9, 1, 1e-5)
+      for x in (plain(2, 1, 3, 3), torch.rand(2, 3, 3, 1).permute(0, 3, 1, 2))),
+]
+
+
+@pytest.mark.parametrize("op, args", [(op, args) for op, *args in AMBIGUOUS_CALLS], ids=str)
+def test_strides_of_dimensions_of_one_element_are_those_of_the_kernel(op, args):
+    """By which convolutions choose between memory formats."""
+    fake = FakeTensorMode()
+    fakes = pytree.tree_map_only(torch.Tensor, fake.from_tensor, args)
+    with eager_kernels(), fake:
+        traced_strides = [t.stride() for t in pytree.tree_leaves(op(*fakes))]
+    assert traced_strides == [t.stride() for t in pytree.tree_leaves(op(*args))]

@@ -7,6 +7,7 @@ import random
 import lowtide
 import pytest
 import torch
+from lowtide.pytorch.wrap import session_of
 from sweep import sweep
 from torch import nn
 
@@ -68,3 +69,41 @@ def test_random_layers_are_eager_to_the_bit(seed):
     first = draw.choice([name for name in LAYERS if "in place" not in name])  # of a leaf
     compare([first, *draw.choices(list(LAYERS), k=draw.randint(2, 4))],
             draw.choice(["100%", None]))
+
+
+class OnePixel(nn.Module):
+    """The last block of a ConvNeXt, where images have shrunk to one pixel."""
+
+    def __init__(self, channels=16):
+        super().__init__()
+        self.mix = nn.Conv2d(channels, channels, 7, padding=3, groups=channels)
+        self.norm = nn.LayerNorm(channels)
+
+    def forward(self, x):
+        x = self.norm(self.mix(x).permute(0, 2, 3, 1)).permute(0, 3, 1, 2)
+        return self.mix(x).square().mean()
+
+
+class ShrunkToOnePixel(nn.Module):
+    def __init__(self, channels=8):
+        super().__init__()
+        self.layers = nn.Sequential(nn.Conv2d(3, channels, 3, stride=2, padding=1),
+                                    nn.BatchNorm2d(channels), nn.ReLU(),
+                                    nn.Conv2d(channels, channels, 3, padding=1, groups=channels))
+
+    def forward(self, x):
+        return self.layers(x).square().mean()
+
+
+@pytest.mark.parametrize("make, x", [
+    (OnePixel, torch.ones(4, 16, 1, 1)),
+    (ShrunkToOnePixel, torch.ones(4, 3, 2, 2).to(memory_format=torch.channels_last))],
+    ids=["norm over channels", "norm over images"])
+def test_images_of_one_pixel_run_by_the_kernels_that_were_measured(make, x):
+    """An image of one pixel lies alike in both formats; its strides say which kernel runs."""
+    model = make().to(memory_format=torch.channels_last if x.shape[1] == 3 else
+                      torch.contiguous_format)
+    wrapped = lowtide.wrap(model, x, optimizer="none", time_limit=0.1)
+    wrapped(x).backward()
+    [region] = session_of(wrapped).regions
+    assert [line for executor in region.executors for line in executor.overruns] == []

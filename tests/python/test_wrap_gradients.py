@@ -6,7 +6,18 @@ import torch
 from lowtide.pytorch.wrap import session_of
 from torch import nn
 from torch.utils.checkpoint import checkpoint
-from wrap_cases import CASES, IMAGES, ROWS, Attention, Convolutions, Randomly, built, loss_of, same
+from wrap_cases import (
+    CASES,
+    IMAGES,
+    ROWS,
+    Attention,
+    Convolutions,
+    Randomly,
+    built,
+    loss_of,
+    same,
+    train,
+)
 
 pytestmark = pytest.mark.usefixtures("own_cache", "one_thread")
 
@@ -97,3 +108,18 @@ def test_a_wrapped_module_within_a_checkpoint():
     models = [built(lambda: Around(Randomly())) for _ in range(2)]
     models[0].inner = lowtide.wrap(models[0].inner, time_limit=0.3)
     assert same(*map(steps, models))
+
+
+def test_a_checkpoint_within_a_wrapped_module_moves_running_statistics_once():
+    """As without the checkpoint; eager PyTorch runs the layer twice, and moves them twice."""
+    class Checkpointed(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = nn.Sequential(nn.Linear(20, 20), nn.BatchNorm1d(20), nn.GELU())
+
+        def forward(self, x):
+            return checkpoint(self.inner, x, use_reentrant=False)
+
+    model, plain = built(Checkpointed), built(Checkpointed)
+    assert same(train(lowtide.wrap(model, ROWS(), time_limit=0.3), ROWS),
+                train(plain.inner, ROWS))

@@ -4,11 +4,11 @@
 """
 
 from .captured import BOUNDARY, Captured, Output
-from .eager_kernels import eager_kernels
+from .eager_kernels import eager_kernels, recurrent_kernels
 from .joint import from_joint
 from .model import capture
 from .sources import describe_inputs, describe_primals
 from .storages import storages_of
 
 __all__ = ["BOUNDARY", "Captured", "Output", "capture", "describe_inputs", "describe_primals",
-           "eager_kernels", "from_joint", "storages_of"]
+           "eager_kernels", "from_joint", "recurrent_kernels", "storages_of"]

@@ -50,31 +50,41 @@ def eager_kernels():
     """While it lasts, AOTAutograd traces interpolation, dropout and margin losses as eager PyTorch
     runs them, recurrent layers by their cells, and results as the kernels lay them out. Another
     thread that wants to trace waits."""
-    with ONE_TRACE_AT_A_TIME, _ours_in_place(), kernel_layouts(), _errors_unchecked():
+    with (ONE_TRACE_AT_A_TIME, _in_place(_OURS, _overloads(), _OF_BACKENDS), kernel_layouts(),
+          _errors_unchecked()):
         yield
 
 
 @contextlib.contextmanager
-def _ours_in_place():
-    removed = [(op, key, op.py_kernels.pop(key)) for op in _overloads() for key in _KEYS
+def recurrent_kernels():
+    """While it lasts, AOTAutograd traces recurrent layers by their cells, with the dropout between
+    them, as `eager_kernels` does, and all else as PyTorch does."""
+    with ONE_TRACE_AT_A_TIME, _in_place(recurrent.LAYERS, list(recurrent.LAYERS), {}):
+        yield
+
+
+@contextlib.contextmanager
+def _in_place(ours, overloads, of_backends):
+    """Has `ours` traced in place of PyTorch's Python code of these overloads."""
+    removed = [(op, key, op.py_kernels.pop(key)) for op in overloads for key in _KEYS
                if key in op.py_kernels]
     recurrent.tell_shapes_of_gru_cells()
-    for op, kernel in _OURS.items():
+    for op, kernel in ours.items():
         op.py_kernels.update(dict.fromkeys(_KEYS, kernel))
-    for op, key in _OF_BACKENDS.items():
-        op.py_kernels[key] = _OURS[op]
-    _forget_dispatch()
+    for op, key in of_backends.items():
+        op.py_kernels[key] = ours[op]
+    _forget_dispatch(overloads)
     try:
         yield
     finally:
-        for op, key in _OF_BACKENDS.items():
+        for op, key in of_backends.items():
             del op.py_kernels[key]
-        for op in _OURS:
+        for op in ours:
             for key in _KEYS:
                 del op.py_kernels[key]
         for op, key, kernel in removed:
             op.py_kernels[key] = kernel
-        _forget_dispatch()
+        _forget_dispatch(overloads)
 
 
 @contextlib.contextmanager
@@ -95,7 +105,7 @@ def _overloads():
             if name in packet.overloads()]
 
 
-def _forget_dispatch():
+def _forget_dispatch(overloads):
     """The ops remember which kernel they chose."""
-    for op in _overloads():
+    for op in overloads:
         op._dispatch_cache.clear()

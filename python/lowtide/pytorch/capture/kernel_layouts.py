@@ -4,14 +4,18 @@ A plan gives each result as many bytes as its kernel takes, and writes it over a
 alike. PyTorch's tracer follows decompositions for some ops whose kernels choose other strides, or
 take memory for more elements than they return: a mean loss is first computed for each element.
 Norms of half precision whose parameters are of single precision have statistics of the latter.
+
+Strides of dimensions of one element count too: a convolution of images of one pixel chooses its
+kernel, and so its scratch memory, by whether they are those of channels last.
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
 
 import torch
-from torch._prims_common import suggest_memory_format
+from torch._prims_common import make_contiguous_strides_for, suggest_memory_format
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from ..common.cpu_kernels import has_cpu_kernels
@@ -67,19 +71,26 @@ def _is_mixed(x, parameters):
 def _batch_norm(results, x, *args, **_):
     """Statistics are kept in the precision of the parameters, running ones in their own."""
     y, mean, deviation, *running = _in_format_of(0)(results, x)
+    if x.is_contiguous():
+        y = _contiguous(y)
     dtype = torch.float32 if _is_mixed(x, args[:4]) else x.dtype
     running = [new if old is None else new.to(old.dtype) for new, old in zip(running, args[2:4])]
     return (y, mean.to(dtype), deviation.to(dtype), *running)
 
 
-def _norm(first):
-    """A layer or group norm; ``first``: the position of its weight, which the bias is behind."""
-    def layout(results, x, *args, **_):
-        y, mean, deviation = results
-        dtype = torch.float32 if _is_mixed(x, args[first - 1:first + 1]) else x.dtype
-        return y, mean.to(dtype), deviation.to(dtype)
+def _statistics(mean, deviation, x, parameters):
+    dtype = torch.float32 if _is_mixed(x, parameters) else x.dtype
+    return mean.to(dtype), deviation.to(dtype)
 
-    return layout
+
+def _layer_norm(results, x, _, *parameters, **__):
+    y, *statistics = results
+    return _contiguous(y), *_statistics(*statistics, x, parameters[:2])
+
+
+def _group_norm(results, x, *parameters, **_):
+    y, *statistics = _in_format_of(0)(results, x)
+    return y, *_statistics(*statistics, x, parameters[:2])
 
 
 def _input_gradient_contiguous(results, *_, **__):
@@ -135,6 +146,7 @@ LAYOUTS = {
     _aten.div.Tensor_mode: _elementwise,
     _aten.elu_backward.default: _elementwise,
     _aten.floor_divide.default: _elementwise,
+    _aten.hardsigmoid_backward.default: _elementwise,
     _aten.hardswish_backward.default: _elementwise,
     _aten.softplus_backward.default: _elementwise,
     _aten.hardtanh_backward.default: _elementwise,
@@ -152,9 +164,9 @@ LAYOUTS = {
     _aten._native_batch_norm_legit.default: _batch_norm,
     _aten._native_batch_norm_legit.no_stats: _batch_norm,
     _aten._native_batch_norm_legit_functional.default: _batch_norm,
-    _aten.native_layer_norm.default: _norm(2),
+    _aten.native_layer_norm.default: _layer_norm,
     _aten.native_layer_norm_backward.default: _input_gradient_contiguous,
-    _aten.native_group_norm.default: _norm(1),
+    _aten.native_group_norm.default: _group_norm,
     _aten.native_group_norm_backward.default: _group_norm_backward,
     _aten.native_batch_norm_backward.default: _in_format_of(1),
     _aten.reflection_pad2d_backward.default: _in_format_of(1),
@@ -186,10 +198,13 @@ def kernel_layouts():
 
     def dispatch(self, func, types, args, kwargs):
         results = plain(self, func, types, args, kwargs)
-        if not has_own_layout(func, results):
-            return results
-        with self:
-            return LAYOUTS[func](results, *args, **kwargs)
+        if has_own_layout(func, results):
+            with self:
+                return LAYOUTS[func](results, *args, **kwargs)
+        if _is_ambiguous(results) and _iterates(func) and _are_in_order(func, args, results.shape):
+            with self:
+                return _contiguous(results)
+        return results
 
     def dispatch_by_cache(self, func, types, args, kwargs):
         if func in LAYOUTS:  # the cache keeps no sizes of storages
@@ -204,6 +219,30 @@ def kernel_layouts():
     finally:
         FakeTensorMode._dispatch_impl, FakeTensorMode._cached_dispatch_impl = plain, cached
         FakeTensorMode.cache_clear()
+
+
+@functools.cache
+def _iterates(func) -> bool:
+    """Whether the kernel makes a result element by element, going through all operands at once. The
+    number of an overload for scalars is an operand too, of another shape."""
+    schema = func._schema
+    takes_format = any(argument.name == "memory_format" for argument in schema.arguments)
+    return (torch.Tag.pointwise in func.tags and not schema.is_mutable and not takes_format
+            and not schema.overload_name.startswith("Scalar"))
+
+
+def _is_ambiguous(results) -> bool:
+    """Whether it is a tensor that is contiguous but for strides of dimensions of one element."""
+    return (isinstance(results, torch.Tensor) and results.is_contiguous()
+            and results.stride() != make_contiguous_strides_for(results.shape))
+
+
+def _are_in_order(func, args, shape) -> bool:
+    """Whether all operands are contiguous and of the shape; a number instead of a tensor is not."""
+    operands = [arg for declared, arg in zip(func._schema.arguments, args)
+                if isinstance(declared.type, torch.TensorType)]
+    return all(isinstance(x, torch.Tensor) and x.is_contiguous() and x.shape == shape
+               for x in operands)
 
 
 def has_own_layout(func, results):

@@ -9,7 +9,7 @@ from torch._inductor.compile_fx import compile_fx, compile_fx_inner
 
 from ..budget.budget import Budget
 from ..budget.settings import TIME_LIMIT
-from ..capture import describe_inputs
+from ..capture import describe_inputs, recurrent_kernels
 from ..dynamo.backend_errors import with_own_errors
 from .lower.fusion import fusion
 from .lower.saved_inputs import save_inputs_as_they_are
@@ -39,7 +39,9 @@ def backend(
 def compiler(partition: PlannedPartition) -> Callable:
     """Inductor as a backend, with graphs split by ``partition``.
 
-    What AOTAutograd kept of earlier runs is not used: the partition would not be asked.
+    What AOTAutograd kept of earlier runs is not used: the partition would not be asked. Recurrent
+    layers are not traced by PyTorch's Python code, which leaves out the dropout between them and
+    takes a layer of oneDNN that is for inference alone.
     """
     def compile_half(half, inputs, **settings):
         near = partition.found is not None and partition.found.near
@@ -51,7 +53,7 @@ def compiler(partition: PlannedPartition) -> Callable:
     @with_own_errors
     def compile_graph(graph, inputs):
         partition.described = describe_inputs(graph, inputs)
-        with functorch_config.patch(enable_autograd_cache=False):
+        with functorch_config.patch(enable_autograd_cache=False), recurrent_kernels():
             return compile_fx(graph, inputs, inner_compile=compile_half,
                               config_patches={"custom_partitioner_fn": partition})
 
