@@ -238,7 +238,8 @@ AMBIGUOUS_CALLS = [
 ]
 
 
-@pytest.mark.parametrize("op, args", [(op, args) for op, *args in AMBIGUOUS_CALLS], ids=str)
+@pytest.mark.parametrize("op, args", [(op, args) for op, *args in AMBIGUOUS_CALLS],
+                         ids=[str(op) for op, *_ in AMBIGUOUS_CALLS])
 def test_strides_of_dimensions_of_one_element_are_those_of_the_kernel(op, args):
     """By which convolutions choose between memory formats."""
     fake = FakeTensorMode()
