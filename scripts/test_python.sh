@@ -3,8 +3,6 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export PATH="$PWD/.venv/bin:$PATH"
-# Tests run side by side: threads that wait for work leave the processors to the others.
-export OMP_WAIT_POLICY=passive
 
 python -m pytest -q -n "$(nproc)" --dist worksteal tests/python tests/cli "$@"
 python -m pytest -q tests/simulated "$@"  # a process of its own: it has another device

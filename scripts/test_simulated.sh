@@ -3,8 +3,6 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export PATH="$PWD/.venv/bin:$PATH"
-# Tests run side by side: threads that wait for work leave the processors to the others.
-export OMP_WAIT_POLICY=passive
 
 [ $# -gt 0 ] || set -- tests/python
 LOWTIDE_TEST_DEVICE=simulated python -m pytest -q -rs -n "$(nproc)" --dist worksteal "$@"
