@@ -14,11 +14,6 @@ pytestmark = pytest.mark.cpu_only("ranks talk over Gloo")
 QUICK = {"time_limit": 0.2, "verbose": False, "precisions": (), "ways": ("micro_batches",)}
 
 
-@pytest.fixture(scope="module", name="ranks")
-def two_ranks(two):
-    return two
-
-
 def step_of(rank):
     torch.manual_seed(rank)
     model = Gpt(vocabulary=200, width=64, layers=1)
@@ -27,9 +22,9 @@ def step_of(rank):
 
 
 @pytest.fixture(scope="module", name="peaks")
-def keep_all_peaks(ranks):
+def keep_all_peaks(two):
     """Bytes on each rank when every value is kept, by sharding."""
-    return {sharding: max(ranks.run(keep_all_peak, sharding)) for sharding in ("none", "full")}
+    return {sharding: max(two.run(keep_all_peak, sharding)) for sharding in ("none", "full")}
 
 
 def keep_all_peak(rank, sharding):
@@ -69,9 +64,9 @@ def tuned(rank, budget, settings):
 
 
 @pytest.mark.sweep
-def test_where_all_fits_each_rank_may_have_the_whole_model(ranks, peaks):
+def test_where_all_fits_each_rank_may_have_the_whole_model(two, peaks):
     """Others are tried only where copies are predicted to be slower."""
-    (ranking, text, code, settings, _), other = ranks.run(tuned, 2 * peaks["none"], {})
+    (ranking, text, code, settings, _), other = two.run(tuned, 2 * peaks["none"], {})
     assert ranking == other[0]
     whole = next(one for one in ranking
                  if one[0].sharding == "none" and one[0].micro_batches == 1)
@@ -82,9 +77,9 @@ def test_where_all_fits_each_rank_may_have_the_whole_model(ranks, peaks):
 
 
 @pytest.mark.sweep
-def test_an_update_in_the_backward_pass_is_one_of_the_ways(ranks, peaks):
+def test_an_update_in_the_backward_pass_is_one_of_the_ways(two, peaks):
     budget = int(0.9 * peaks["full"])
-    (ranking, text, code, _, peak), other = ranks.run(tuned, budget, {"ways": ("fused_update",)})
+    (ranking, text, code, _, peak), other = two.run(tuned, budget, {"ways": ("fused_update",)})
     assert ranking == other[0]
     least = {(one.fused_update, one.sharding): size for one, _, _, size in ranking}
     assert {(False, "none"), (True, "none"), (False, "full")} <= least.keys(), text
@@ -93,10 +88,10 @@ def test_an_update_in_the_backward_pass_is_one_of_the_ways(ranks, peaks):
     assert ("fused_update=True" in code) == ranking[0][0].fused_update
 
 
-def test_within_a_budget_both_ranks_have_one_ranking_and_keep_it(ranks, peaks):
+def test_within_a_budget_both_ranks_have_one_ranking_and_keep_it(two, peaks):
     assert peaks["full"] < peaks["none"]
     budget = peaks["full"]
-    (ranking, text, _, _, peak), other = ranks.run(tuned, budget, {"ways": ()})
+    (ranking, text, _, _, peak), other = two.run(tuned, budget, {"ways": ()})
     assert ranking == other[0]
     tried = {combination.sharding for combination, *_ in ranking}
     assert tried == {"none", "gradients", "full"}
@@ -106,10 +101,10 @@ def test_within_a_budget_both_ranks_have_one_ranking_and_keep_it(ranks, peaks):
     assert f"sharding {ranking[0][0].sharding}" in text
 
 
-def test_a_stage_of_deepspeed_is_a_sharding(ranks, peaks):
+def test_a_stage_of_deepspeed_is_a_sharding(two, peaks):
     configuration = {"zero_optimization": {"stage": 3, "offload_optimizer": {"device": "cpu"}}}
-    (ranking, text, *_), other = ranks.run(tuned, 2 * peaks["none"],
-                                           {"deepspeed": configuration, "ways": ()})
+    (ranking, text, *_), other = two.run(tuned, 2 * peaks["none"],
+                                         {"deepspeed": configuration, "ways": ()})
     assert ranking == other[0]
     assert [combination.sharding for combination, *_ in ranking] == ["full"]
     assert "zero_optimization.stage: sharding=\"full\" with a mesh" in text
@@ -134,8 +129,8 @@ def ranked_with_one_that_takes_more(rank, budget):
     return [(one.combination.sharding, one.fits, one.reason) for one in found.ranked]
 
 
-def test_what_exceeds_the_budget_on_one_rank_fits_on_none(ranks, peaks):
-    here, there = ranks.run(ranked_with_one_that_takes_more, int(0.97 * peaks["none"]))
+def test_what_exceeds_the_budget_on_one_rank_fits_on_none(two, peaks):
+    here, there = two.run(ranked_with_one_that_takes_more, int(0.97 * peaks["none"]))
     assert here == there
     assert here[0][:2] != ("none", True)
     (reason,) = [reason for sharding, fits, reason in here if sharding == "none" and not fits]
@@ -158,8 +153,8 @@ def refusals(rank):
     return found
 
 
-def test_what_is_not_for_a_mesh_is_refused(ranks):
-    here, there = ranks.run(refusals)
+def test_what_is_not_for_a_mesh_is_refused(two):
+    here, there = two.run(refusals)
     assert here == there and len(here) == 4
     assert "leave offload out" in here[0] and "shardings" in here[0]
     assert "no sharding 'half'" in here[1] and "at least one" in here[2]
@@ -196,20 +191,20 @@ def fits(rank, size, sharding, budget):
     return True
 
 
-def test_the_largest_batch_of_both_ranks(ranks):
+def test_the_largest_batch_of_both_ranks(two):
     budget = 1_700_000
-    (ranking, asked), other = ranks.run(largest_batch, budget)
+    (ranking, asked), other = two.run(largest_batch, budget)
     assert ranking == other[0] and asked == other[1]
     sizes = {sharding: size for sharding, size, _ in ranking}
     (sharding, largest, run), _ = ranking
     assert sharding == "full" and largest > sizes["none"] >= 1, ranking
     assert run.is_within and asked[-1] == largest
-    assert ranks.run(fits, largest, "full", budget) == [True, True]
-    assert ranks.run(fits, largest + 1, "full", budget) == [False, False]
+    assert two.run(fits, largest, "full", budget) == [True, True]
+    assert two.run(fits, largest + 1, "full", budget) == [False, False]
 
 
-def test_a_function_of_a_size_that_fails_on_one_rank_fails_on_both(ranks):
-    here, there = ranks.run(failing_step)
+def test_a_function_of_a_size_that_fails_on_one_rank_fails_on_both(two):
+    here, there = two.run(failing_step)
     assert "no data here" in there and "make a step of size" in here
 
 

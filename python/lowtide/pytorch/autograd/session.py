@@ -229,7 +229,7 @@ class Session:
 
     def _forward(self, region: Region, primals: Sequence) -> tuple[list, torch.Tensor]:
         if not any(other.pending_passes for other in self.regions):
-            if self.settings.group is None or not region.is_of_a_range:  # else each has its own
+            if self.settings.group is None or not region.is_of_a_range:  # else known: _rehearse()
                 self._measure_error(region, primals)
             self._begin_step(region)
         self._gradients.track(primals)

@@ -201,7 +201,7 @@ def kernel_layouts():
         if has_own_layout(func, results):
             with self:
                 return LAYOUTS[func](results, *args, **kwargs)
-        if _is_ambiguous(results) and _iterates(func) and _are_in_order(func, args, results.shape):
+        if _iterates(func) and _is_ambiguous(results) and _are_in_order(func, args, results.shape):
             with self:
                 return _contiguous(results)
         return results

@@ -17,6 +17,7 @@ from ..plans.size_family import SizeFamily
 from ..sizes.every_size import EverySize
 from ..sizes.open_sizes import OpenSizes, Sizes
 from ..sizes.size_ranges import SizeRanges, sizes_text
+from ..slices import SliceOrder
 from .fast_path import differentiable_results
 from .joint_trace import JointTrace
 from .open_trace import OpenTrace, trace_open
@@ -70,6 +71,7 @@ class GraphOfSizes:
         self._session, self._name = session, session.next_name()
         self._largest, self._measured = every.largest, every.spread(_MEASURED)
         self._traces: dict[Used, OpenTrace] = {}
+        self._orders: dict[OpenTrace, SliceOrder | None] = {}
         self._planned: dict[Used, tuple[PlannedGraph, SizesOfGraph]] = {}
         self._variants: dict[tuple[int, ...], Variants] = {}
         self._latest: Variants | None = None
@@ -130,8 +132,15 @@ class GraphOfSizes:
     def _at(self, trace: OpenTrace, sizes: Sizes) -> JointTrace:
         settings = self._session.settings
         assert isinstance(settings.slices, int), "others are refused"
-        return trace.at(sizes, self._largest, f"{self._name} at {_text(self._open, sizes)}",
-                        settings.slices, settings)
+        follows = settings.slices > 1 and sizes != self._largest
+        return trace.at(sizes, f"{self._name} at {_text(self._open, sizes)}", settings.slices,
+                        settings, self._order_of_slices(trace) if follows else None)
+
+    def _order_of_slices(self, trace: OpenTrace) -> SliceOrder | None:
+        """At the largest size, for all others."""
+        if trace not in self._orders:
+            self._orders[trace] = trace.order_of_slices(self._largest)
+        return self._orders[trace]
 
     def _planned_at(self, found: JointTrace, used: Used, sizes: Sizes) -> PlannedGraph:
         """That of the largest is there before those of the others."""

@@ -28,7 +28,7 @@ from ..capture import (
 from ..joint_graph.primals import mutated_primals, placeholders
 from ..joint_graph.shared_casts import casts_are_shared, share_casts
 from ..shards.rewrite import with_collectives
-from ..slices import in_slices
+from ..slices import SliceOrder, in_slices
 from ..stash import Stashes, stashed, stashes_of
 from .forward_backward_graphs import backward_graph, forward_graph
 from .quietly import quietly
@@ -130,12 +130,12 @@ def parameters_of(inputs: Sequence, described: Sequence[tuple[str, str]]) -> lis
 
 def captured_trace(joint: fx.GraphModule, num_fwd_outputs: int, described: list[tuple[str, str]],
                    trained: list[torch.Tensor], name: str, slices: int, settings: Settings,
-                   like: fx.GraphModule | None = None) -> JointTrace:
+                   order: SliceOrder | None = None) -> JointTrace:
     """A joint graph with sizes that are known, captured as ``trace_joint`` has it. ``described``:
-    role and name of each input of the graph that it was traced from. ``like``: it at another size,
-    with the same order of slices."""
+    role and name of each input of the graph that it was traced from. ``order``: of slices, if
+    another size decides it."""
     roles, names = describe_primals(joint, described)
-    joint, slices = in_slices(joint, num_fwd_outputs, roles, slices, like)
+    joint, slices = in_slices(joint, num_fwd_outputs, roles, slices, order)
     if settings.layout is not None:
         joint = with_collectives(joint, num_fwd_outputs, roles, names, settings.layout)
 

@@ -17,6 +17,7 @@ from ..joint_graph.primals import placeholders
 from ..joint_graph.shared_casts import casts_are_shared, share_casts
 from ..sizes.open_sizes import Sizes
 from ..sizes.specialize import specialized
+from ..slices import SliceOrder, order_of_slices
 from .forward_backward_graphs import backward_graph, forward_graph
 from .joint_trace import (
     JointTrace,
@@ -37,13 +38,18 @@ class OpenTrace:
     described: list[tuple[str, str]]
     trained: list[torch.Tensor]
 
-    def at(self, sizes: Sizes, largest: Sizes, name: str, slices: int,
-           settings: Settings) -> JointTrace:
-        """What a trace at these sizes gives, with slices in the order of the largest. It takes no
-        trace, which takes ten times longer. Raises InputError for what cannot be captured."""
-        like = None if slices == 1 or sizes == largest else specialized(self.joint, largest)
+    def order_of_slices(self, sizes: Sizes) -> SliceOrder | None:
+        """That which these sizes decide."""
+        joint = specialized(self.joint, sizes)
+        roles, _ = describe_primals(joint, self.described)
+        return order_of_slices(joint, self.num_fwd_outputs, roles)
+
+    def at(self, sizes: Sizes, name: str, slices: int, settings: Settings,
+           order: SliceOrder | None = None) -> JointTrace:
+        """What a trace at these sizes gives, with slices in this order, if one is given. It takes
+        no trace, which takes ten times longer. Raises InputError for what cannot be captured."""
         found = captured_trace(specialized(self.joint, sizes), self.num_fwd_outputs, self.described,
-                               self.trained, name, slices, settings, like)
+                               self.trained, name, slices, settings, order)
         found.metadata = self.metadata
         return found
 

@@ -14,26 +14,31 @@ from .batch_norm import by_sums
 from .marks import Marks, SliceOrder, marked
 from .rewrite import rewritten
 
+__all__ = ["SliceOrder", "in_slices", "order_of_slices"]
+
 
 def in_slices(joint: fx.GraphModule, num_fwd_outputs: int, roles: Sequence[str],
-              slices: int, like: fx.GraphModule | None = None) -> tuple[fx.GraphModule, int]:
+              slices: int, order: SliceOrder | None = None) -> tuple[fx.GraphModule, int]:
     """``joint`` with each op that treats rows of the batch apart run once for each slice; and the
     number of slices, which is 1 where nothing can be cut and never more than there are rows.
 
-    ``roles``: by primal. ``like``: the same graph at another size, in whose order the slices run;
-    otherwise this one's own bytes decide.
+    ``roles``: by primal. ``order``: that of the same graph at another size, if the slices are to
+    run in it; otherwise this one's own bytes decide.
     """
     if slices < 2:
         return joint, 1
-    order = None
-    if like is not None:
-        _, leading = _marked(like, num_fwd_outputs, roles, None)
-        order = None if leading is None else leading.order
     joint, marks = _marked(joint, num_fwd_outputs, roles, order)
     if marks is None:
         return joint, 1
     slices = min(slices, marks.size)
     return rewritten(joint, num_fwd_outputs, marks, slices), slices
+
+
+def order_of_slices(joint: fx.GraphModule, num_fwd_outputs: int,
+                    roles: Sequence[str]) -> SliceOrder | None:
+    """The order that the graph's own bytes decide; None where nothing runs in slices."""
+    _, marks = _marked(joint, num_fwd_outputs, roles, None)
+    return None if marks is None else marks.order
 
 
 def _marked(joint: fx.GraphModule, num_fwd_outputs: int, roles: Sequence[str],
