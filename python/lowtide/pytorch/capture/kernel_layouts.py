@@ -224,7 +224,10 @@ def kernel_layouts():
 @functools.cache
 def _iterates(func) -> bool:
     """Whether the kernel makes a result element by element, going through all operands at once. The
-    number of an overload for scalars is an operand too, of another shape."""
+    number of an overload for scalars is an operand too, of another shape. A higher-order operator,
+    which has no schema, runs others."""
+    if not isinstance(func, torch._ops.OpOverload):
+        return False
     schema = func._schema
     takes_format = any(argument.name == "memory_format" for argument in schema.arguments)
     return (torch.Tag.pointwise in func.tags and not schema.is_mutable and not takes_format
