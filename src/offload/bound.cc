@@ -39,7 +39,7 @@ class Weights {
         lanes_(lanes),
         plan_(plan),
         control_(control),
-        keeps_order_(!ordering::order_of(graph, remat::StageGraph(graph), runs(plan))) {}
+        keeps_order_(!ordering::order_of(graph, remat::StageGraph(graph), executions_of(plan))) {}
 
   Shared find() {
     best_ = at(1);  // copies are free: every needed op once
@@ -55,14 +55,6 @@ class Weights {
   }
 
  private:
-  static std::vector<OpId> runs(const Plan& plan) {
-    std::vector<OpId> ops;
-    for (const Action& action : plan.actions) {
-      if (action.verb == Verb::run) ops.push_back(action.index);
-    }
-    return ops;
-  }
-
   bool is_over() const {
     return plan_.cost <= kCloseToBound * best_->lower_bound || control_.should_stop();
   }

@@ -184,6 +184,14 @@ Plan lower(const Graph& graph, std::span<const OpId> executions) {
   return priced(graph, std::move(plan));
 }
 
+std::vector<OpId> executions_of(const Plan& plan) {
+  std::vector<OpId> ops;
+  for (const Action& action : plan.actions) {
+    if (action.verb == Verb::run) ops.push_back(action.index);
+  }
+  return ops;
+}
+
 Plan keep_all(const Graph& graph) {
   std::vector<OpId> order(graph.num_ops());
   std::iota(order.begin(), order.end(), 0);

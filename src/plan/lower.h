@@ -19,6 +19,9 @@ namespace lowtide {
 /// The memory model is that of docs/reference/graph-format.md. O(executions x arity).
 Plan lower(const Graph& graph, std::span<const OpId> executions);
 
+/// The ops that a plan runs, in the order of its runs.
+std::vector<OpId> executions_of(const Plan& plan);
+
 /// keep-all: each op once in the listed order, each value freed right after its last use.
 Plan keep_all(const Graph& graph);
 

@@ -24,26 +24,21 @@ bool same_tensor(const Tensor& a, const Tensor& b) {
   return a.kind == b.kind && a.alias_of == b.alias_of;
 }
 
-std::vector<OpId> executions(const Plan& plan) {
-  std::vector<OpId> ops;
-  for (const Action& action : plan.actions) {
-    if (action.verb == Verb::run) ops.push_back(action.index);
-  }
-  return ops;
+bool same_ops_and_tensors(const Graph& a, const Graph& b) {
+  return std::ranges::equal(a.ops(), b.ops(), same_op) &&
+         std::ranges::equal(a.tensors(), b.tensors(), same_tensor);
 }
 
 }  // namespace
 
 bool same_structure(const Graph& a, const Graph& b) {
-  return std::ranges::equal(a.ops(), b.ops(), same_op) &&
-         std::ranges::equal(a.tensors(), b.tensors(), same_tensor) &&
-         std::ranges::equal(a.outputs(), b.outputs());
+  return same_ops_and_tensors(a, b) && std::ranges::equal(a.outputs(), b.outputs());
 }
 
 std::optional<Plan> transfer(const Graph& graph, const Graph& from, const Plan& plan,
                              Bytes budget) {
-  if (!same_structure(graph, from)) return std::nullopt;
-  Plan result = with_in_place(graph, lower(graph, executions(plan)));
+  if (!same_ops_and_tensors(graph, from)) return std::nullopt;
+  Plan result = with_in_place(graph, lower(graph, executions_of(plan)));
   if (result.peak_bytes > budget) return std::nullopt;
   result.strategy = plan.strategy;
   result.budget_bytes = budget;
