@@ -25,8 +25,8 @@ Control::Control(const Control& whole, double seconds, Listener listener)
   if (limit_seconds_ > 0 && !pace_) pace_ = std::make_shared<Pace>(limit_seconds_);
 }
 
-Control Control::by_work(double seconds) {
-  Control control(seconds);
+Control Control::by_work(double seconds, Listener listener) {
+  Control control(seconds, std::move(listener));
   control.pace_ = std::make_shared<Pace>(control.limit_seconds_, Pace::Clocked::no);
   return control;
 }

@@ -26,7 +26,7 @@ class Control {
   /// For a part of the work under `whole`; the part uses up both limits.
   Control(const Control& whole, double seconds, Listener listener = {});
   /// Limited by the counted work alone; the clock does not matter.
-  static Control by_work(double seconds);
+  static Control by_work(double seconds, Listener listener = {});
   /// The same limit, of the same kind and with the same listener, none of it used.
   Control renewed() const;
 

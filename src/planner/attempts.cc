@@ -57,7 +57,8 @@ class Attempts {
         for_smallest_(search.for_smallest),
         options_(search.options),
         limit_seconds_(search.limit_seconds),
-        control_(control) {}
+        control_(control),
+        adapted_(search.start) {}
 
   Planned run() {
     planned_ = nothing_planned(graph_, budget_);

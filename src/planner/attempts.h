@@ -19,6 +19,7 @@ struct Search {
   bool for_smallest;                  ///< looks for the plan of the fewest bytes alone
   strategy::StrategyOptions options;  ///< complete
   double limit_seconds;               ///< that the user gave; a search may have a part of it
+  std::vector<OpId> start = {};       ///< a plan to go on from; may be empty
 };
 
 /// Asks the strategy until a plan with addresses fits, or time or hope end. Only a search for the

@@ -10,6 +10,7 @@
 #include "bounds/budget_floor.h"
 #include "certify/certificate.h"
 #include "layout/sections.h"
+#include "plan/lower.h"
 #include "plan/replay.h"
 #include "planner/attempts.h"
 #include "planner/realize.h"
@@ -25,6 +26,10 @@ constexpr double kRoundGrowth = 5;
 /// Of the limit, and beyond it where no plan within the budget was found: for the plan of the
 /// fewest bytes.
 constexpr double kSmallestShare = 1.0 / 3;
+/// Of the limit, and beyond it: to go on from there to fewer bytes, and to make a plan cheaper that
+/// only a descent found.
+constexpr double kLowerShare = 1.0 / 3;
+constexpr double kCheaperShare = 0.1;
 
 /// What a search takes at least, by op, in nanoseconds: to lower and to lay out a plan. No search
 /// counts it, and one that finds its plan at once would go on without end.
@@ -71,6 +76,7 @@ class Searches {
   }
 
   bool has_plan() const { return best_ && best_->plan; }
+  bool has_smallest() const { return best_ && best_->smallest_budget; }
 
   /// Whether another search may find a better plan.
   bool may_gain() const { return has_luck_ && (!best_ || is_improvable(*best_)); }
@@ -91,36 +97,92 @@ class Searches {
   void search_smallest(double seconds) {
     Control control = seconds > 0 ? Control::by_work(seconds) : Control();
     Planned smallest = search_once(smallest_, control);
-    if (smallest.plan && best_ && best_->certificate) add_bound(smallest, *best_);
+    add_bound(smallest);
     best_ = std::move(smallest);
   }
 
-  Planned best() { return std::move(*best_); }
+  /// Of a refusal: goes on from its plan of the fewest bytes to one of fewer, by work alone as
+  /// before.
+  void lower_smallest(double seconds, const Control::Listener& listener) {
+    if (!best_->smallest_plan || Control::stop_requested()) return;
+    Search next = smallest_;
+    next.start = executions_of(*best_->smallest_plan);
+    next.options[kSeed] += 1;
+    Control control = Control::by_work(seconds, listener);
+    Planned smaller = search_once(next, control);
+    if (!smaller.plan && !is_smaller(smaller)) return;
+    add_bound(smaller);
+    best_ = std::move(smaller);
+  }
+
+  /// Of a plan that a descent to the fewest bytes found, whatever it costs.
+  void make_cheaper(Control& control) {
+    Search next = search_;
+    next.start = executions_of(*best_->plan);
+    take(search_once(next, control));
+  }
+
+  Planned best() {
+    best_->repeatable = repeatable_;
+    return std::move(*best_);
+  }
 
  private:
   void search_again(Control& control) {
     control.count(kNanosecondsPerOp * search_.graph.num_ops());
-    Planned next = search_once(search_, control);
+    take(search_once(search_, control));
+  }
+
+  void take(Planned next) {
+    repeatable_ = repeatable_ && next.repeatable;
+    if (!next.plan && next.certificate) without_plan_ = next.certificate;
     best_ = best_ ? better_of(std::move(*best_), std::move(next)) : std::move(next);
   }
 
-  /// A bound that was proved for the budget without finding a plan.
-  static void add_bound(Planned& planned, Planned& without_plan) {
-    const auto& certificate = without_plan.certificate;
-    if (certificate->lower_bound > planned.plan->cost) return;
-    planned.plan->lower_bound = certificate->lower_bound;
-    planned.plan->model = certificate->chain ? "any-order" : "fixed-order";
-    planned.certificate = certificate;
+  /// Of a plan that a search for the fewest bytes found: a bound that was proved for the budget by
+  /// a search that found none.
+  void add_bound(Planned& planned) const {
+    if (!planned.plan || !without_plan_ || without_plan_->lower_bound > planned.plan->cost) return;
+    planned.plan->lower_bound = without_plan_->lower_bound;
+    planned.plan->model = without_plan_->chain ? "any-order" : "fixed-order";
+    planned.certificate = without_plan_;
+  }
+
+  bool is_smaller(const Planned& other) const {
+    return other.smallest_plan && *other.smallest_budget < *best_->smallest_budget;
   }
 
   Search search_;
   Search smallest_;
   const bool has_luck_;
   std::optional<Planned> best_;
+  std::shared_ptr<const certify::Certificate> without_plan_;  ///< of a search that found none
+  bool repeatable_ = true;
 };
+
+/// Where a first round found no plan, and others may not either: then goes on from the plan of the
+/// fewest bytes to one of fewer. The rounds come before, as plans that annealing finds cost less.
+void search_below(Searches& searches, Control& control) {
+  const auto report = [&](const std::string& message) { control.report(message); };
+  const double limit = control.limit_seconds();
+  report("looking for the plan of the fewest bytes");
+  searches.search_smallest(kSmallestShare * limit);
+  Control rounds(limit - kFirstRound, report);
+  searches.search_for(rounds);
+  if (!searches.has_plan()) searches.lower_smallest(kLowerShare * limit, report);
+  if (!searches.has_plan()) return;
+  Control rest(kCheaperShare * limit, report);
+  searches.make_cheaper(rest);
+}
 
 void search_in_rounds(Searches& searches, Control& control) {
   double round = kFirstRound;
+  if (searches.may_gain() && round < control.left_seconds()) {
+    Control part = part_of_time(control, round);
+    searches.search_for(part);
+    round *= kRoundGrowth;
+    if (!searches.has_plan() && searches.may_gain()) return search_below(searches, control);
+  }
   for (; searches.may_gain() && round < control.left_seconds(); round *= kRoundGrowth) {
     Control part = part_of_time(control, round);
     searches.search_for(part);
@@ -160,13 +222,13 @@ Planned plan_within(const Graph& graph, const strategy::Strategy& strategy, Byte
   Searches searches({graph, strategy, budget_bytes, reserved_bytes, /*for_smallest=*/false,
                      strategy::complete_options(strategy, options), control.limit_seconds()});
   if (!is_hopeless) search_in_rounds(searches, control);
-  if (!searches.has_plan()) {
+  if (!searches.has_plan() && !searches.has_smallest()) {
     control.report("looking for the plan of the fewest bytes");
     searches.search_smallest(kSmallestShare * control.limit_seconds());
   }
   Planned best = searches.best();
   best.seconds = clock.elapsed_seconds();
-  best.repeatable = !control.is_behind();
+  best.repeatable = best.repeatable && !control.is_behind();
   if (best.plan) best.plan->seconds = best.seconds;
   return best;
 }

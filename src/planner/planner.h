@@ -41,10 +41,11 @@ struct Planned {
 /// the peak fits and the arena does not, the strategy is asked again, with the missing bytes taken
 /// off its budget and its last plan as a start. Reruns that the arena has space to avoid are then
 /// removed (Strategy::may_lose_reruns). Where no plan is found, the plan of the fewest bytes is
-/// looked for, for a third of the limit more: a budget that a refusal names is met with the same
-/// limit. `options` may be partial; an unknown or out-of-range one throws InputError. A plan that
-/// the verifier refuses is a bug and throws std::logic_error. `reserved_bytes`: of the budget that
-/// the user gave, what the plan cannot have; the texts for the user count it in.
+/// looked for, for a third of the limit more, and with more than 5 s one of fewer bytes from there,
+/// for another third: a budget that a refusal names is met with the same limit. `options` may be
+/// partial; an unknown or out-of-range one throws InputError. A plan that the verifier refuses is a
+/// bug and throws std::logic_error. `reserved_bytes`: of the budget that the user gave, what the
+/// plan cannot have; the texts for the user count it in.
 Planned plan_within(const Graph& graph, const strategy::Strategy& strategy, Bytes budget_bytes,
                     const strategy::GivenOptions& options, Control& control,
                     Bytes reserved_bytes = 0);

@@ -447,42 +447,6 @@ TEST(PlanOf, LaysOutAndVerifiesAnOrder) {
   EXPECT_EQ(too_large.smallest_budget, peak);
 }
 
-TEST(PlanWithin, ARefusalHasAPlanForTheSmallestBudgetHoweverShortTheLimit) {
-  for (const char* name : {"layered-100", "torch-gpt", "checkmate-unet"}) {
-    const Graph graph = read_graph(fmt::format("{}/data/graphs/{}.json", LOWTIDE_SOURCE_DIR, name));
-    for (double seconds : {0.05, 0.3, 1.0}) {
-      SCOPED_TRACE(fmt::format("{} in {} s", name, seconds));
-      Control control(seconds);
-      const Planned planned = plan_within(graph, strategy::default_strategy(),
-                                          bounds::budget_floor(graph) - 1, {}, control);
-      ASSERT_EQ(planned.outcome, strategy::Outcome::infeasible);
-      ASSERT_TRUE(planned.smallest_plan);
-      EXPECT_EQ(planned.smallest_plan->layout->arena_bytes, planned.smallest_budget);
-      EXPECT_LT(planned.smallest_budget, keep_all_reference(graph).peak_bytes);
-    }
-  }
-}
-
-/// Also with a limit that is too short to search within the named budget, or one just above it.
-TEST(PlanWithin, ABudgetThatARefusalNamesIsMet) {
-  for (std::uint64_t seed = 0; seed < testing::sweep(20u, 2u); ++seed) {
-    const Graph graph = testing::random_step(seed, 150, 100);
-    for (double seconds : {0.02, 0.2}) {
-      const auto planned = [&](Bytes budget) {
-        Control control(seconds);
-        return plan_within(graph, strategy::default_strategy(), budget, {}, control);
-      };
-      const Planned refused = planned(bounds::budget_floor(graph) - 1);
-      ASSERT_TRUE(refused.smallest_budget);
-      for (Bytes more : {0, 1, 4096}) {
-        SCOPED_TRACE(fmt::format("seed {}, {} s, {} more", seed, seconds, more));
-        const Planned met = planned(*refused.smallest_budget + more);
-        EXPECT_TRUE(met.plan) << met.message;
-      }
-    }
-  }
-}
-
 // ---- Every strategy on random graphs -----------------------------------------------------------
 
 TEST(PlanWithinProperty, PlansAreValidWithinTheBudgetAndRefusalsKeepTheirWord) {

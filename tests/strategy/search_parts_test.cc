@@ -343,5 +343,23 @@ TEST(DescentInOtherOrders, NamesABudgetThatIsReachedAgain) {
   EXPECT_GT(smaller, 0) << "no other order needs less than the graph's";
 }
 
+TEST(DescentInOtherOrders, GoesOnFromAPlanOfFewBytes) {
+  int smaller = 0;
+  for (std::uint64_t seed = 0; seed < 5; ++seed) {
+    SCOPED_TRACE(seed);
+    const Graph graph = random_graph(seed, {.ops = 60});
+    Control control;
+    const Strategy& search = find_strategy("search");
+    const std::vector<OpId> each = remat::stage_order(remat::StageGraph(graph));
+    const Decision further = search.decide({graph, 0, default_options(search), control, each});
+    const Bytes peak = lower(graph, each).peak_bytes;
+    ASSERT_EQ(further.outcome, Outcome::infeasible);
+    EXPECT_LE(*further.smallest_peak, peak);
+    EXPECT_LE(in_place_peak(graph, further.smallest_executions), *further.smallest_peak);
+    smaller += *further.smallest_peak < peak;
+  }
+  EXPECT_GE(smaller, 4);
+}
+
 }  // namespace
 }  // namespace lowtide::strategy

@@ -12,6 +12,9 @@ constexpr int kTries = 12;
 /// How often several outputs made from one value are dropped, or held, together.
 constexpr double kTogether = 0.2;
 
+/// A descent aims at a peak that is lower by one part of so many.
+constexpr Bytes kStepsDown = 256;
+
 }  // namespace
 
 double typical_price(const remat::StageGraph& graph) {
@@ -226,27 +229,35 @@ std::int64_t Annealer::run(const Cooling& cooling, const Control& control) {
   return done;
 }
 
-void Annealer::descend(std::int64_t moves, const Control& control) {
+void Annealer::descend(const Cooling& cooling, const Control& control) {
+  constexpr int kBatch = 256;
+  const bool is_hot = cooling.first_temperature > 0;
+  const double ratio = is_hot ? cooling.last_temperature / cooling.first_temperature : 0;
+  std::vector<remat::Event> lowest = plan_.events();
   Bytes peak = plan_.memory().peak();
-  std::int64_t idle = 0;
+  const auto aim_lower = [&] {
+    plan_.set_limit(peak - 1 - peak / kStepsDown);
+    over_ = bytes_over();
+  };
+  aim_lower();
   plan_.take_work();
-  while (peak > limit_ && idle < moves && !choices_.empty()) {
-    if (idle == 0) {
-      plan_.set_limit(peak - 1 - peak / 256);
-      over_ = bytes_over();
+  std::int64_t idle = 0;
+  while (peak > limit_ && idle < cooling.moves && !choices_.empty() && !control.should_stop()) {
+    const double share = std::max(static_cast<double>(idle) / static_cast<double>(cooling.moves),
+                                  control.used_share());
+    const double temperature = cooling.first_temperature * std::pow(ratio, share);
+    for (int i = 0; i < kBatch && peak > limit_; ++i, ++idle) {
+      move(temperature);
+      if (plan_.memory().peak() >= peak) continue;
+      peak = plan_.memory().peak();
+      lowest = plan_.events();
+      aim_lower();
+      idle = 0;
     }
-    if (idle % 256 == 0) {
-      control.count(plan_.take_work());
-      if (control.should_stop()) break;
-    }
-    move(0);
-    const Bytes now = plan_.memory().peak();
-    idle = now < peak ? 0 : idle + 1;
-    peak = std::min(peak, now);
+    control.count(plan_.take_work());
   }
   plan_.set_limit(limit_);
-  over_ = bytes_over();
-  remember();
+  load(lowest);
 }
 
 }  // namespace lowtide::strategy::search

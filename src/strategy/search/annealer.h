@@ -34,9 +34,11 @@ class Annealer {
   /// Continues from the current plan. Cools by moves or by the time limit, whichever is further
   /// ahead. Returns the number of moves made.
   std::int64_t run(const Cooling& cooling, const Control& control);
-  /// Lowers the peak until the plan fits, or until `moves` moves in a row lowered nothing. The path
+  /// Lowers the peak until the plan fits, or until `cooling.moves` moves in a row lowered nothing:
+  /// aims a little below the lowest peak, again and again, and ends at it. Cools by these moves or
+  /// by the time limit, whichever is further ahead; at temperature 0 it takes no step up. The path
   /// does not depend on the limit, only its end does.
-  void descend(std::int64_t moves, const Control& control);
+  void descend(const Cooling& cooling, const Control& control);
 
   const remat::EventPlan& plan() const { return plan_; }
   /// Cost plus penalty of the current plan.

@@ -1,5 +1,6 @@
 #include "strategy/search/descent.h"
 
+#include <algorithm>
 #include <limits>
 #include <utility>
 
@@ -54,13 +55,31 @@ Descent descent_of(const remat::StageGraph& graph, const std::vector<remat::Even
   return descent_of(plan);
 }
 
+double mean_bytes(const remat::StageGraph& graph) {
+  double bytes = 0;
+  for (const remat::StageValue& value : graph.values()) bytes += static_cast<double>(value.bytes);
+  return bytes / std::max(1.0, static_cast<double>(graph.values().size()));
+}
+
+/// How a descent by local search treats a step up.
+enum class Steps : std::uint8_t { down_only, up_too };
+
+/// Steps up pay where there is time for them.
 Descent searched_from(const remat::StageGraph& graph, const std::vector<remat::Event>& start,
-                      Bytes limit, const Control& control) {
+                      Bytes limit, Steps steps, const Control& control) {
   constexpr double kDear = 1e4;  // a step down is small, and worth many reruns
+  constexpr double kHeat = 9;    // values of the average size above the limit in one stage
+  constexpr double kCold = 1e-3;
+  const double byte_price = kDear * typical_price(graph);
+  const double heat = kHeat * byte_price * mean_bytes(graph);
   constexpr std::int64_t kPatience = 100'000;
-  Annealer annealer(graph, limit, kDear * typical_price(graph), 1);
+  constexpr std::int64_t kPatiencePerStage = 2000;
+  const Cooling down_only{kPatience, 0, 0};
+  const Cooling up_too{std::max(kPatience, kPatiencePerStage * graph.num_stages()), heat,
+                       kCold * heat};
+  Annealer annealer(graph, limit, byte_price, 1);
   annealer.load(start);
-  annealer.descend(kPatience, control);
+  annealer.descend(steps == Steps::down_only ? down_only : up_too, control);
   return descent_of(annealer.plan());
 }
 
@@ -97,7 +116,7 @@ Descent descend(const remat::StageGraph& graph, Bytes limit, const Control& cont
     if (other.peak < lowest.peak) lowest = std::move(other);
   };
   const auto try_from = [&](const std::vector<remat::Event>& events, double share) {
-    take(searched_from(graph, events, limit, share_of_time(control, share)));
+    take(searched_from(graph, events, limit, Steps::down_only, share_of_time(control, share)));
   };
   const auto relieve = [&](double first_step, double share) {
     const Control part = share_of_time(control, share);
@@ -123,7 +142,7 @@ Descent descend_from(const remat::StageGraph& graph, const std::vector<remat::Ev
   Descent lowest = relieved(graph, descent_of(graph, start), limit, kSmallStep,
                             share_of_time(control, 0.5), Relief::kHasty);
   if (lowest.peak <= limit) return lowest;
-  Descent searched = searched_from(graph, lowest.events, limit, control);
+  Descent searched = searched_from(graph, lowest.events, limit, Steps::up_too, control);
   return searched.peak < lowest.peak ? searched : lowest;
 }
 

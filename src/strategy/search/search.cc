@@ -155,7 +155,16 @@ std::optional<Decision> kept_in_another_order(const PlanRequest& request,
   return kept;
 }
 
+/// Goes on from a plan of few bytes to one of fewer.
+Decision lowered(const PlanRequest& request) {
+  Decision decision;
+  decision.smallest_executions.assign(request.start.begin(), request.start.end());
+  decision.smallest_peak = lower(request.graph, request.start).peak_bytes;
+  return search::descended_in_other_orders(request, std::move(decision));
+}
+
 Decision decide_by_search(const PlanRequest& request) {
+  if (request.budget_bytes <= 0 && !request.start.empty()) return lowered(request);
   const remat::StageGraph stages(request.graph);
   auto kept = keep_all_if_it_fits(stages, request.budget_bytes);
   if (!kept) kept = kept_in_another_order(request, stages);
