@@ -31,6 +31,7 @@ def wrapped_within(ddp: DistributedDataParallel, settings: Settings, group: Grou
     module = wrapped(inner)
     if group is not None:
         on_ranks = on_ranks_of(module)
+        on_ranks.leave_buffers()
         Bypassed(ddp, module, on_ranks.no_sync)
         if on_ranks.placed is not None:
             WholeState(inner, settings.optimizer, on_ranks.placed, on_ranks.group)

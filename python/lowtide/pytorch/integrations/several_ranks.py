@@ -56,6 +56,8 @@ class SeveralRanks:
     def begin(self, planned: torch.nn.Module) -> None:
         """The planned module reduces gradients from now on."""
         on_ranks = self._on_ranks = on_ranks_of(planned)
+        if self._bypassed:
+            on_ranks.leave_buffers()
         if on_ranks.placed is not None:
             self._state = WholeState(self._module, self._optimizer, on_ranks.placed,
                                      on_ranks.group)

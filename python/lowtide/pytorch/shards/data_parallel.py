@@ -12,6 +12,7 @@ from torch.distributed.device_mesh import DeviceMesh
 from torch.nn.parallel import DistributedDataParallel
 
 from ... import InputError
+from .group import copy_of_first
 
 
 def all_around(module: torch.nn.Module) -> list[DistributedDataParallel]:
@@ -73,6 +74,16 @@ class _NoReducer:
         return False
 
 
+def _share_buffers(ddp: DistributedDataParallel) -> None:
+    """As it does itself, but in no messages that take memory, which nothing has counted."""
+    if hasattr(ddp, "buffer_hook"):
+        ddp._sync_buffers()
+        return
+    buffers = tuple(ddp.module.buffers())
+    with torch.autograd._unsafe_preserve_version_counter(buffers):
+        copy_of_first(buffers, ddp.process_group)
+
+
 class Bypassed:
     """A DistributedDataParallel that reduces nothing and holds no buckets until ``end()``:
     ``call`` is what it calls, and ``no_sync`` what its own context manager of that name enters."""
@@ -83,7 +94,7 @@ class Bypassed:
 
         def forward(*arguments, **named):
             if ddp._check_sync_bufs_pre_fwd():
-                ddp._sync_buffers()
+                _share_buffers(ddp)
             result = call(*arguments, **named)
             ddp.require_forward_param_sync = (torch.is_grad_enabled()
                                               and ddp.require_backward_grad_sync)

@@ -22,6 +22,8 @@ Value = TypeVar("Value")
 #: Of what the ranks tell each other before they do something together: the first bytes of what it
 #: is called, of a digest of what it is about, and numbers.
 _NUMBERS = 4
+#: Of flags in one number.
+_FLAGS = 62
 _HEADER = struct.Struct(f"48s16s{_NUMBERS}q")
 
 #: Of a message.
@@ -184,17 +186,29 @@ class Group(Ranks):
         """Of each number the largest of all ranks, as ``meet``."""
         return [max(of_ranks) for of_ranks in zip(*self.meet(what, about, *numbers))]
 
+    def any_of(self, what: str, about: str, flags: Sequence[bool]) -> list[bool]:
+        """By place, whether the flag is set on some rank, as ``meet``. All have as many."""
+        found = []
+        for first in range(0, len(flags), _NUMBERS * _FLAGS):
+            part = flags[first:first + _NUMBERS * _FLAGS]
+            numbers = [in_one_number(part[begin:begin + _FLAGS])
+                       for begin in range(0, len(part), _FLAGS)]
+            of_ranks = self.meet(what, about, *numbers)
+            found += [any(numbers[place // _FLAGS] >> place % _FLAGS & 1 for numbers in of_ranks)
+                      for place in range(len(part))]
+        return found
+
     def as_on_first(self, tensors: Iterable[torch.Tensor]) -> None:
-        """Each of these has the elements that the first rank has."""
+        """Each of these has the elements that the first rank has. Raises Error where ranks have
+        others."""
         tensors = list(tensors)
         self.meet("begin with the same tensors",
                   str([(tensor.dtype, tensor.shape) for tensor in tensors]))
-        with torch.no_grad():
-            for tensor in tensors:
-                dense = tensor.detach().contiguous()
-                dist.broadcast(dense, group=self.data, group_src=0)
-                if dense.data_ptr() != tensor.data_ptr():
-                    tensor.copy_(dense)
+        self.copy_of_first(tensors)
+
+    def copy_of_first(self, tensors: Iterable[torch.Tensor]) -> None:
+        """As of the function of this name, of what all ranks are known to have."""
+        copy_of_first(tensors, self.data)
 
     def _from(self, rank: int, message: bytes) -> bytes:
         """The message of that rank, on all of them."""
@@ -210,6 +224,27 @@ class Group(Ranks):
         given, found = bytearray(mine), bytearray(self.size * len(mine))
         self._talk._allgather_base(_bytes_of(found), _bytes_of(given)).wait()
         return [bytes(found[at:at + len(mine)]) for at in range(0, len(found), len(mine))]
+
+
+def in_one_number(flags: Iterable[bool]) -> int:
+    return sum(flag << place for place, flag in enumerate(flags))
+
+
+def copy_of_first(tensors: Iterable[torch.Tensor], group: dist.ProcessGroup) -> None:
+    """Each of these has the elements that the first rank of ``group`` has. They are sent from where
+    they lie, and take no memory beside that where they are contiguous."""
+    works = []
+    with torch.no_grad():
+        for tensor in tensors:
+            dense = tensor.detach().contiguous()
+            work = dist.broadcast(dense, group=group, group_src=0, async_op=True)
+            if dense.data_ptr() == tensor.data_ptr():
+                works.append(work)
+            else:  # and is gone before the next one
+                work.wait()
+                tensor.copy_(dense)
+        for work in works:
+            work.wait()
 
 
 def _require_rows_and_copies(mesh: DeviceMesh) -> None:
