@@ -16,6 +16,7 @@ import torch.distributed as dist
 from torch.distributed.device_mesh import DeviceMesh
 
 from ... import Error, InputError
+from ..ranks.errors import RankError, collective_named
 
 Value = TypeVar("Value")
 
@@ -70,9 +71,14 @@ class Ranks:
         """Of messages from rank to rank: the same on all ranks that send them in one order."""
         return next(self._tags) % _MOST_TAGS
 
+    def named(self, call: str) -> contextlib.AbstractContextManager[None]:
+        """Around what all ranks call: errors of the backend become RankErrors with these words."""
+        return collective_named(call, self.rank, self.size)
+
     def _process_group(self, backend: str) -> dist.ProcessGroup:
-        return dist.new_group(list(self.ranks), timeout=self._timeout, backend=backend,
-                              use_local_synchronization=True)
+        with self.named("making a process group"):
+            return dist.new_group(list(self.ranks), timeout=self._timeout, backend=backend,
+                                  use_local_synchronization=True)
 
 
 class Group(Ranks):
@@ -141,7 +147,8 @@ class Group(Ranks):
         try:
             yield
         except Exception as error:
-            if not isinstance(error, _Parted):  # which all ranks know of
+            # Of which all ranks know, or hear nothing any more.
+            if not isinstance(error, (_Parted, RankError)):
                 with contextlib.suppress(Exception):  # the others are told, or gone
                     self._meet(f"{_FAIL}{what}", "", (), str(error))
             raise
@@ -157,7 +164,8 @@ class Group(Ranks):
         digest = hashlib.sha256(about.encode()).digest()[:16]
         given = [*numbers, *[0] * (_NUMBERS - len(numbers))]
         mine = _HEADER.pack(what.encode()[:48], digest, *given)
-        headers = [_HEADER.unpack(header) for header in self._all(mine)]
+        with self.named(f"meeting the others to {what}"):
+            headers = [_HEADER.unpack(header) for header in self._all(mine)]
         words = [name.rstrip(b"\0").decode(errors="replace") for name, *_ in headers]
         self._require_none_failed(words, failure)
         if len(set(words)) > 1:
@@ -212,8 +220,10 @@ class Group(Ranks):
 
     def _from(self, rank: int, message: bytes) -> bytes:
         """The message of that rank, on all of them."""
-        size = _SIZE.unpack(self._broadcast(rank, bytearray(_SIZE.pack(len(message)))))[0]
-        found = self._broadcast(rank, bytearray(message) if self.rank == rank else bytearray(size))
+        with self.named(f"a message of rank {rank}"):
+            size = _SIZE.unpack(self._broadcast(rank, bytearray(_SIZE.pack(len(message)))))[0]
+            found = self._broadcast(rank,
+                                    bytearray(message) if self.rank == rank else bytearray(size))
         return bytes(found)
 
     def _broadcast(self, rank: int, buffer: bytearray) -> bytearray:
@@ -234,7 +244,8 @@ def copy_of_first(tensors: Iterable[torch.Tensor], group: dist.ProcessGroup) -> 
     """Each of these has the elements that the first rank of ``group`` has. They are sent from where
     they lie, and take no memory beside that where they are contiguous."""
     works = []
-    with torch.no_grad():
+    with (torch.no_grad(),
+          collective_named("a broadcast of tensors", dist.get_rank(group), group.size())):
         for tensor in tensors:
             dense = tensor.detach().contiguous()
             work = dist.broadcast(dense, group=group, group_src=0, async_op=True)
