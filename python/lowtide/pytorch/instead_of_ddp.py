@@ -32,7 +32,7 @@ def wrapped_within(ddp: DistributedDataParallel, settings: Settings, group: Grou
     if group is not None:
         on_ranks = on_ranks_of(module)
         on_ranks.leave_buffers()
-        Bypassed(ddp, module, on_ranks.no_sync)
+        Bypassed(ddp, module, on_ranks.no_sync, on_ranks.is_whole)
         if on_ranks.placed is not None:
             WholeState(inner, settings.optimizer, on_ranks.placed, on_ranks.group)
     return in_class_of_its_own(ddp, session_of(module),

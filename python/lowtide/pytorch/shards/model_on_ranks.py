@@ -61,6 +61,10 @@ class ModelOnRanks:
             step_instead(optimizer, self.placed.give_back(), lambda value, _: whole_of(value))
             self.placed = None
 
+    def is_whole(self) -> bool:
+        """Whether each rank has all parameters."""
+        return self.placed is None
+
     def leave_buffers(self) -> None:
         """What is around the model shares its buffers among ranks, or is told not to."""
         self._buffers = None
