@@ -45,7 +45,7 @@ def _copying(model: torch.nn.Module, on_ranks: ModelOnRanks) -> Callable:
     def deepcopy(self, memo):
         copied = copy.deepcopy(model, memo)
         if not on_ranks.is_whole():
-            copied.forward = _InShards(kind)
+            copied.forward = _CopyInShards(kind)
         else:
             notices.warn_once("copied", (
                 f"{kind} trains on all ranks of a mesh, and its copy does not: it is the plain "
@@ -56,7 +56,7 @@ def _copying(model: torch.nn.Module, on_ranks: ModelOnRanks) -> Callable:
     return deepcopy
 
 
-class _InShards:
+class _CopyInShards:
     """The forward of a copy whose parameters lie in shards, which only a plan gathers."""
 
     def __init__(self, kind: str):
