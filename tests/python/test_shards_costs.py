@@ -10,7 +10,8 @@ from lowtide.pytorch.shards.collectives import GATHER_START, GATHER_WAIT, IN_FLI
 from lowtide.pytorch.shards.costs import CollectiveCost, CollectiveCosts, Crowding, LineOfBytes
 from lowtide.pytorch.shards.group import Group
 from lowtide.pytorch.shards.step_time import overlapped_cost
-from shards_cases import mesh_of
+from lowtide.pytorch.wrap import session_of
+from shards_cases import mesh_of, wrapped
 
 pytestmark = pytest.mark.cpu_only("Gloo sends memory of the host")
 
@@ -155,3 +156,22 @@ def test_all_ranks_have_the_same_costs(two):
         assert cost.of(1 << 20, 2) > 0.0
         assert 0.0 <= cost.hidden(1 << 20, 2) <= cost.of(1 << 20, 2)
     assert torch.isfinite(torch.tensor([cost.of(1, 1) for cost in first.by_start.values()])).all()
+
+
+def overheads(rank, sharding):
+    """Of plans without a budget, and with one."""
+    found = []
+    for budget in (None, "80%"):
+        model, _ = wrapped("gpt", rank, 2, sharding=sharding, budget=budget)
+        session = session_of(model)
+        found.append(session.figures.predicted().overhead)
+        assert session.figures.predicted().seconds == session.figures.predicted_seconds()
+    return found
+
+
+@pytest.mark.parametrize("sharding", ["none", "full"])
+def test_the_overhead_is_over_a_step_that_keeps_all_with_the_same_overlap(two, sharding):
+    """Of collectives that run while ops do, and not of all that they take alone."""
+    for without_budget, with_one in two.run(overheads, sharding):
+        assert without_budget == pytest.approx(0.0, abs=1e-3)
+        assert with_one >= 0.0

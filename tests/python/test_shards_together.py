@@ -1,12 +1,16 @@
 """Ranks that do, keep or want different things, and budgets that change, with a mesh."""
 
+import contextlib
 import datetime
+import os
 
 import lowtide
 import pytest
 import torch
 import torch.distributed as dist
+from lowtide.pytorch.shards.collectives import IN_FLIGHT
 from lowtide.pytorch.shards.group import Group
+from rank_processes import RankProcesses
 from shards_cases import (
     Layers,
     adam,
@@ -211,3 +215,33 @@ def frozen(rank, ranks, kind):
 def test_frozen_parameters_lie_in_shards_too(two):
     for found, expected in zip(two.run(frozen, 2, "full"), two.run(frozen, 2, "ddp")):
         assert found == pytest.approx(expected, rel=1e-5)
+
+
+def leave(*_):
+    os._exit(3)
+
+
+def left_alone(place):
+    """The second rank ends without a word in its third step."""
+    dist.init_process_group("gloo", timeout=datetime.timedelta(seconds=60))
+    rank = dist.get_rank()
+    with contextlib.ExitStack() as until_the_end:
+        until_the_end.callback(dist.destroy_process_group)
+        model, optimizer = wrapped("layers", rank, 2, sharding="full", budget=None)
+        given = batches("layers", rank, 3)
+        trained(model, optimizer, given[:2])
+        if rank == 1:
+            {"step": leave, "pass": lambda: setattr(IN_FLIGHT, "wait", leave)}[place]()
+        trained(model, optimizer, given[2:])
+
+
+@pytest.mark.parametrize("place, collective", [
+    ("step", "meeting the others to begin a step"), ("pass", "a gather of parameters")])
+def test_a_rank_that_is_left_alone_says_in_what(tmp_path, place, collective):
+    with RankProcesses(tmp_path, left_alone, 2, place) as ranks:
+        alone, left = ranks.outcomes(120)
+    assert left.exit == 3
+    kind, message = alone.error
+    assert kind == "RankError"
+    assert message.startswith(f"rank 0 of 2: {collective} failed: RuntimeError: ")
+    assert "what it printed last may say why" in message and "lowtide.Watchdog" in message

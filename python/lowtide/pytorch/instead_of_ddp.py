@@ -31,7 +31,8 @@ def wrapped_within(ddp: DistributedDataParallel, settings: Settings, group: Grou
     module = wrapped(inner)
     if group is not None:
         on_ranks = on_ranks_of(module)
-        Bypassed(ddp, module, on_ranks.no_sync)
+        on_ranks.leave_buffers()
+        Bypassed(ddp, module, on_ranks.no_sync, on_ranks.is_whole)
         if on_ranks.placed is not None:
             WholeState(inner, settings.optimizer, on_ranks.placed, on_ranks.group)
     return in_class_of_its_own(ddp, session_of(module),

@@ -208,7 +208,7 @@ class _LayoutChoice:
             if self.settings.budget.share is not None and not session.is_in_pieces:
                 budget = Budget.parse(session.budget_bytes)
                 self.settings = dataclasses.replace(self.settings, budget=budget)
-            return session.figures.predicted().seconds
+            return session.figures.predicted_seconds()
 
 
 @contextlib.contextmanager

@@ -81,16 +81,17 @@ def in_class_of_its_own(model: torch.nn.Module, session: Session | InductorMode,
     def set_budget(self, budget: Budget | int | str | None) -> None:
         session.set_budget(Budget.parse(budget))
 
-    def reduce(self, protocol):
+    def reduce(protocol):
         return _itself, (model,)
 
     def deepcopy(self, memo):
         return copy.deepcopy(model, memo)
 
     body = {
-        "__doc__": plain.__doc__, "__module__": plain.__module__, **exchanged,
-        "__reduce_ex__": reduce, "__deepcopy__": deepcopy, "_lowtide_session": session,
-        "_lowtide_plain": model,
+        "__doc__": plain.__doc__, "__module__": plain.__module__,
+        # Before one of the object's own, which it shares with the model.
+        "__reduce_ex__": property(lambda self: reduce), "__deepcopy__": deepcopy, **exchanged,
+        "_lowtide_session": session, "_lowtide_plain": model,
     }
     if not hasattr(model, "memory"):
         body["memory"] = property(memory)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import copy
 import sys
+from collections.abc import Callable
 from typing import NoReturn
 
 import torch
 
 from .. import InputError
 from .budget.settings import Settings
+from .common.notices import Notices
+from .shards.data_parallel import refuse_to_join
 from .shards.model_on_ranks import ModelOnRanks
 
 
@@ -19,7 +23,11 @@ def members_on_ranks(model: torch.nn.Module, on_ranks: ModelOnRanks,
         "_lowtide_on_ranks": on_ranks,
         "_ddp_params_and_buffers_to_ignore": property(_refuse_second_reduction),
         "_is_accelerate_prepared": _Prepared(settings.precision),
+        "__deepcopy__": _copying(model, on_ranks),
     }
+    for name in "join", "join_hook":
+        if not hasattr(model, name):
+            members[name] = lambda self, *_, **__: refuse_to_join(model)
     if not hasattr(model, "no_sync"):
         members["no_sync"] = lambda self: on_ranks.no_sync()
     return members
@@ -28,6 +36,38 @@ def members_on_ranks(model: torch.nn.Module, on_ranks: ModelOnRanks,
 def on_ranks_of(planned: torch.nn.Module) -> ModelOnRanks | None:
     """None for a module of one process."""
     return getattr(type(planned), "_lowtide_on_ranks", None)
+
+
+def _copying(model: torch.nn.Module, on_ranks: ModelOnRanks) -> Callable:
+    """A copy is the plain module, on this rank alone."""
+    notices, kind = Notices(), type(model).__name__
+
+    def deepcopy(self, memo):
+        copied = copy.deepcopy(model, memo)
+        if not on_ranks.is_whole():
+            copied.forward = _CopyInShards(kind)
+        else:
+            notices.warn_once("copied", (
+                f"{kind} trains on all ranks of a mesh, and its copy does not: it is the plain "
+                f"module, whose gradients nobody reduces. It may hold an average of weights, or "
+                f"evaluate; to train it, wrap it with the mesh"))
+        return copied
+
+    return deepcopy
+
+
+class _CopyInShards:
+    """The forward of a copy whose parameters lie in shards, which only a plan gathers."""
+
+    def __init__(self, kind: str):
+        self._kind = kind
+
+    def __call__(self, *_, **__):
+        raise InputError(f"this is a copy of {self._kind}, which lowtide.wrap has put in shards on "
+                         f"the ranks of a mesh, and no plan gathers those of the copy. It holds "
+                         f"them, as for an average of weights: to compute with them, load its "
+                         f"state_dict() into the wrapped module, or into a plain one by the "
+                         f"full_tensor() of each, which all ranks call together")
 
 
 def _refuse_second_reduction(planned: torch.nn.Module) -> NoReturn:

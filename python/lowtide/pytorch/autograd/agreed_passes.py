@@ -7,11 +7,8 @@ import hashlib
 from collections.abc import Iterable, Sequence
 
 from ... import Plan
-from ..shards.group import Group
+from ..shards.group import Group, in_one_number
 from .region import Region
-
-#: Of flags in one number.
-_FLAGS = 62
 
 
 class AgreedPasses:
@@ -50,7 +47,7 @@ class AgreedPasses:
             return unforeseen_bytes, kept_bytes, list(holding)
         leaders = [other for other in self._regions if other.leader is other]
         held = {other.leader for other in holding}
-        flags = _flags(leader in held for leader in leaders)
+        flags = in_one_number(leader in held for leader in leaders)
         found = self._group.meet("begin a step", f"{region.leader.name} after {self._ran}",
                                  unforeseen_bytes, kept_bytes, flags, taken_bytes)
         unforeseen, kept, all_flags, taken = zip(*found)
@@ -89,11 +86,9 @@ class AgreedPasses:
         if self._group is None or not droppable:
             return held
         here = set(held)
-        flags = [_flags(storage in here for storage in droppable[first:first + _FLAGS])
-                 for first in range(0, len(droppable), _FLAGS)]
-        found = self._group.meet("end a backward pass", region.leader.name, *flags)
-        return [storage for place, storage in enumerate(droppable)
-                if any(flags[place // _FLAGS] >> place % _FLAGS & 1 for flags in found)]
+        found = self._group.any_of("end a backward pass", region.leader.name,
+                                   [storage in here for storage in droppable])
+        return [storage for storage, is_held in zip(droppable, found) if is_held]
 
     def _more(self, what: str, about: str, taken_bytes: int) -> int:
         return self._group.largest(what, about, taken_bytes)[0] - taken_bytes
@@ -105,7 +100,3 @@ class AgreedPasses:
                       if region.is_of_a_range else plan.format())
             self._digests[plan] = hashlib.sha256(agreed.encode()).hexdigest()
         return self._digests[plan]
-
-
-def _flags(values: Iterable[bool]) -> int:
-    return sum(value << place for place, value in enumerate(values))

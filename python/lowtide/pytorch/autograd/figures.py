@@ -65,9 +65,15 @@ class Figures:
 
     def predicted(self) -> PredictedTime:
         """How long the passes of a step are to take."""
-        planned = sum(region.step_cost(self.step_plans.known(region)) for region in self.step)
-        kept = sum((region.plain or region).priced.keep_all_cost for region in self.step)
-        return PredictedTime(_MICROSECOND * planned, _MICROSECOND * kept)
+        kept = sum((region.plain or region).keep_all_cost() for region in self.step)
+        seconds = self.predicted_seconds()
+        # With room for all, what another plan does could be done too.
+        return PredictedTime(seconds, min(seconds, _MICROSECOND * kept))
+
+    def predicted_seconds(self) -> float:
+        """The same, without what would be where every value is kept."""
+        return _MICROSECOND * sum(region.step_cost(self.step_plans.known(region))
+                                  for region in self.step)
 
     def _resident_bytes(self) -> int:
         return max(region.priced.resident_bytes for region in self.step)

@@ -25,10 +25,12 @@ from ..plans.planning import (
     keep_all_bytes,
     keep_all_step_bytes,
     measure,
+    plan_keeping_all,
     price,
 )
 from ..plans.sectioned_plans import SectionedGraphPlans
 from ..plans.slower import Slower
+from ..shards.overlap import overlapped
 from ..shards.step_time import overlapped_cost
 from ..stash import Stash
 from .dropped_results import DroppedResults
@@ -98,6 +100,7 @@ class Region:
         self.saved = tensors_to_save(captured)
         self._values = ExecutorValues(captured)
         self._gradient_error: object | None = None
+        self._kept: tuple[PricedGraph, float] | None = None
         self._ran: _runtime.Executor | None = None
         #: Whether each gradient is given memory of its own, as the caller keeps them.
         self.copies_gradients = False
@@ -271,6 +274,16 @@ class Region:
         placed = len(self._values.parameters) if layout.shards else 0
         return (overlapped_cost(self.priced.graph, plan, layout.costs)
                 + layout.costs.outside(placed, moves=plan.slower_bytes > 0))
+
+    def keep_all_cost(self) -> float:
+        """The same where every value is kept, as though it fitted."""
+        known, layout = self.priced, self._settings.layout
+        if layout is None:
+            return known.keep_all_cost
+        if self._kept is None or self._kept[0] is not known:
+            plan = overlapped(known.graph, plan_keeping_all(known.graph), layout.costs)
+            self._kept = known, self.step_cost(plan)
+        return self._kept[1]
 
     def cost(self, plan: Plan) -> float:
         """Of the plan, with the time that parameters take to leave before it and to come back

@@ -100,7 +100,7 @@ class Session:
         self.figures = Figures(settings, self._graphs, self._steps, self._step_plans, self._account,
                                self._gradients_in_blocks)
         self._copies = CopiesOfSteps(self._graphs, self._step_plans, self._values, self._notices,
-                                     lambda: self.figures.predicted().seconds)
+                                     lambda: self.figures.predicted_seconds())
         self._room_for_pass = RoomForPass(self._account, self._admission, self._agreed,
                                           self._step_plans, self._copies, self.regions)
         self._room_outside = RoomOutside(self._account, self._step_plans, self.regions)

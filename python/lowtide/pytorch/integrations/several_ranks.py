@@ -33,7 +33,8 @@ class SeveralRanks:
         self._module, self._optimizer = module, optimizer
         self._on_ranks: ModelOnRanks | None = None
         self._state: WholeState | None = None
-        self._bypassed = [Bypassed(ddp, ddp.module, self._no_sync) for ddp in around]
+        self._bypassed = [Bypassed(ddp, ddp.module, self._no_sync, self._is_whole)
+                          for ddp in around]
 
     @classmethod
     def found(cls, module: torch.nn.Module, settings: Mapping) -> SeveralRanks | None:
@@ -56,6 +57,8 @@ class SeveralRanks:
     def begin(self, planned: torch.nn.Module) -> None:
         """The planned module reduces gradients from now on."""
         on_ranks = self._on_ranks = on_ranks_of(planned)
+        if self._bypassed:
+            on_ranks.leave_buffers()
         if on_ranks.placed is not None:
             self._state = WholeState(self._module, self._optimizer, on_ranks.placed,
                                      on_ranks.group)
@@ -75,6 +78,9 @@ class SeveralRanks:
         """Of a pass that is begun before the module is planned, the gradients are reduced: their
         mean stays the same when that of the sum is taken."""
         return contextlib.nullcontext() if self._on_ranks is None else self._on_ranks.no_sync()
+
+    def _is_whole(self) -> bool:
+        return self._on_ranks is None or self._on_ranks.is_whole()
 
     @contextlib.contextmanager
     def whole_state(self) -> Iterator[None]:

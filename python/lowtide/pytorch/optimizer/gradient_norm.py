@@ -14,6 +14,7 @@ from torch.utils._foreach_utils import _group_tensors_by_device_and_dtype
 from ... import Error
 from ..common.fused_update import FusedUpdate
 from ..common.local_tensor import lies_in_shards
+from ..ranks.errors import collective_named
 
 
 class GradientNorm:
@@ -56,12 +57,12 @@ class GradientNorm:
             return norms
         ranks = parameters[sharded[0]].device_mesh.get_group(-1)
         here = torch.stack([norms[place] for place in sharded])
-        if self._clip.norm_type == math.inf:
-            dist.all_reduce(here, dist.ReduceOp.MAX, group=ranks)
-        else:
-            here.square_()
-            dist.all_reduce(here, group=ranks)
-            here.sqrt_()
+        with collective_named("the norm of all gradients", dist.get_rank(ranks), ranks.size()):
+            if self._clip.norm_type == math.inf:
+                dist.all_reduce(here, dist.ReduceOp.MAX, group=ranks)
+            else:
+                dist.all_reduce(here.square_(), group=ranks)
+                here.sqrt_()
         found = list(norms)
         for place, norm in zip(sharded, here):
             found[place] = norm

@@ -4,10 +4,15 @@ A *rank* is one of the processes of a training. PyTorch's process groups carry e
 between CPUs, NCCL between GPUs.
 """
 
-from .checkpointer import Checkpointer
-from .communication_costs import CommunicationCosts
-from .communicator import Communicator
-from .errors import RankError
-from .watchdog import Watchdog
+from ...lazy import lazily
 
 __all__ = ["Checkpointer", "CommunicationCosts", "Communicator", "RankError", "Watchdog"]
+
+
+__getattr__ = lazily(__name__, {  # collectives of plans need the errors alone
+    "Checkpointer": ".checkpointer",
+    "CommunicationCosts": ".communication_costs",
+    "Communicator": ".communicator",
+    "RankError": ".errors",
+    "Watchdog": ".watchdog",
+})

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Iterator
 
 from ... import Error
+
+#: Of an error of a planned step, one of whose ops raised a RankError: its message follows.
+_IN_OP = re.compile(r'op ".*?" \(.*?\) failed: RankError: (.*)', re.DOTALL)
 
 
 class RankError(Error):
@@ -30,5 +34,19 @@ def collective_named(call: str, rank: int, size: int) -> Iterator[None]:
         yield
     except RuntimeError as error:  # all errors of c10d are of this class
         raise RankError(f"rank {rank} of {size}: {call} failed: {error_text(error)} (a rank "
-                        f"that ended or stands still shows as this in the others; "
-                        f"lowtide.Watchdog(comm) around the training names it)") from error
+                        f"that ended or stands still shows as this in the others: what it printed "
+                        f"last may say why, and lowtide.Watchdog(comm) around the training names "
+                        f"it. If it only takes long, give the process group a longer timeout)"
+                        ) from error
+
+
+@contextlib.contextmanager
+def rank_errors_of_ops() -> Iterator[None]:
+    """Around a planned pass: where an op of it fails by a RankError, that is raised."""
+    try:
+        yield
+    except Error as error:
+        found = _IN_OP.match(str(error))
+        if found is None:
+            raise
+        raise RankError(found.group(1)) from error

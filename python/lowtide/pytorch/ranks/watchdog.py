@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import datetime
-import re
 import time
 from collections.abc import Iterator
 
@@ -23,9 +22,6 @@ from .termination import Terminated, Termination
 
 #: Beats that a rank that is told to end waits for the reason.
 _BEATS_AT_END = 3
-
-#: Of an error of a planned step whose collective failed: the words of the backend follow.
-_COLLECTIVE_OF_PLAN = re.compile(r'op ".*?" \(lowtide::\w+_(start|wait)\) failed: ')
 
 
 class Watchdog:
@@ -143,8 +139,7 @@ def _comes_from_outside(error: BaseException) -> bool:
     if isinstance(error, (RankError, dist.DistError, Terminated)):
         return True
     text = str(error).lower()
-    of_backend = isinstance(error, RuntimeError) or _COLLECTIVE_OF_PLAN.match(text) is not None
-    return of_backend and ("gloo" in text or "nccl" in text)
+    return isinstance(error, RuntimeError) and ("gloo" in text or "nccl" in text)
 
 
 def _reason(error: BaseException) -> str:

@@ -38,10 +38,12 @@ class LocalAccumulation:
                      if parameter.grad is not None]
         self._group.meet("reduce gradients of no_sync",
                          str([(gradient.shape, gradient.stride()) for gradient in gradients]))
-        works = [dist.all_reduce(_in_a_row(gradient.div_(self._group.size)),
-                                 group=self._group.data, async_op=True) for gradient in gradients]
-        for work in works:
-            work.wait()
+        with self._group.named("a reduction of gradients of no_sync"):
+            works = [dist.all_reduce(_in_a_row(gradient.div_(self._group.size)),
+                                     group=self._group.data, async_op=True)
+                     for gradient in gradients]
+            for work in works:
+                work.wait()
 
 
 def _in_a_row(gradient: torch.Tensor) -> torch.Tensor:

@@ -11,6 +11,8 @@ from collections.abc import Sequence
 import torch
 
 from .collectives import (
+    EXCHANGE,
+    GATHER,
     IN_FLIGHT,
     LIBRARY,
     added_up,
@@ -37,8 +39,7 @@ def _gather_start(shards: Sequence[torch.Tensor], group: str,
     pending = made_to_gather(shards, group, dtype)
     own = pending.chunk(ranks.size)[ranks.rank]
     torch.cat([shard.view(-1) for shard in shards], out=own)
-    if IN_FLIGHT.is_connected:
-        IN_FLIGHT.start(pending, gathered(ranks, pending))
+    IN_FLIGHT.start(pending, ranks, GATHER, lambda: gathered(ranks, pending))
     return pending
 
 
@@ -62,9 +63,9 @@ def _exchange_start(gradients: Sequence[torch.Tensor], group: str) -> torch.Tens
     sent, received = _sent_and_received(pending, ranks)
     torch.cat([gradient.view(ranks.size, -1) for gradient in gradients], 1,
               out=sent.view(ranks.size, -1))
-    if IN_FLIGHT.is_connected:
-        parts = _by_rank(received, sent[:0], ranks)
-        IN_FLIGHT.start(pending, swapped(ranks, sent.chunk(ranks.size), parts))
+    parts = _by_rank(received, sent[:0], ranks)
+    IN_FLIGHT.start(pending, ranks, EXCHANGE,
+                    lambda: swapped(ranks, sent.chunk(ranks.size), parts))
     return pending
 
 

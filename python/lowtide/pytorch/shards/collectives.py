@@ -8,11 +8,13 @@ plan that knows the lives of values keeps it.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+import functools
+from collections.abc import Callable, Iterator, Sequence
 
 import torch
 import torch.distributed as dist
 
+from ..ranks.errors import rank_errors_of_ops
 from .group import GROUPS, Ranks
 
 GATHER_START, GATHER_WAIT = "lowtide::gather_start", "lowtide::gather_wait"
@@ -32,6 +34,9 @@ WAITS = {GATHER_START: GATHER_WAIT, REDUCE_START: REDUCE_WAIT, SCATTER_START: SC
 #: What only reads parameters, and may run again.
 GATHER_STARTS = GATHER_START, COALESCED_GATHER_START
 
+#: Of errors.
+GATHER, EXCHANGE = "a gather of parameters", "an exchange of gradients"
+
 LIBRARY = torch.library.Library("lowtide", "FRAGMENT")
 LIBRARY.define("gather_start(Tensor[] shards, str group, ScalarType? dtype=None) -> Tensor")
 LIBRARY.define("gather_wait(Tensor pending) -> Tensor")
@@ -43,11 +48,15 @@ LIBRARY.define("exchange_start(Tensor[] gradients, str group) -> Tensor")
 LIBRARY.define("exchange_wait(Tensor pending, Tensor[] gradients, str group) -> Tensor")
 
 
+#: Makes what is around the wait for a collective, so that its errors name it.
+Naming = Callable[[], contextlib.AbstractContextManager[None]]
+
+
 class InFlight:
     """The collectives that were started and not waited for, by the address of their result."""
 
     def __init__(self):
-        self._works: dict[int, list[dist.Work]] = {}
+        self._works: dict[int, tuple[Naming, list[dist.Work]]] = {}
         self._is_connected = True
 
     @contextlib.contextmanager
@@ -59,28 +68,37 @@ class InFlight:
         finally:
             self._is_connected = True
 
-    def start(self, pending: torch.Tensor, works: Sequence[dist.Work]) -> None:
-        self._works[pending.data_ptr()] = list(works)
+    def start(self, pending: torch.Tensor, group: Ranks, call: str,
+              begin: Callable[[], Sequence[dist.Work]]) -> None:
+        """``call``: what ``begin`` starts on the group, for errors. Does nothing while
+        unconnected. Raises RankError for a rank that is gone."""
+        if self._is_connected:
+            naming = functools.partial(group.named, call)
+            with naming():
+                self._works[pending.data_ptr()] = naming, list(begin())
 
-    def wait(self, pending: torch.Tensor) -> bool:
-        """Returns when the collective is over that ``pending`` is the result of; whether there was
-        one. Raises what the backend raises, such as for a rank that is gone."""
-        works = self._works.pop(pending.data_ptr(), ())
-        for work in works:
-            work.wait()
-        return bool(works)
+    def wait(self, pending: torch.Tensor) -> None:
+        """Returns when the collective is over that ``pending`` is the result of, where there is
+        one. Raises RankError for a rank that is gone."""
+        if pending.data_ptr() in self._works:
+            self._finish(*self._works.pop(pending.data_ptr()))
 
     def settle(self) -> None:
-        """Returns when no collective is under way. Raises what the backend raises."""
+        """Returns when no collective is under way. Raises RankError."""
         while self._works:
-            for work in self._works.popitem()[1]:
+            self._finish(*self._works.popitem()[1])
+
+    @staticmethod
+    def _finish(naming: Naming, works: Sequence[dist.Work]) -> None:
+        with naming():
+            for work in works:
                 work.wait()
 
     def abandon(self) -> None:
         """A pass has failed, and its memory is given back: waits for what is under way, whatever
         becomes of it."""
         while self._works:
-            for work in self._works.popitem()[1]:
+            for work in self._works.popitem()[1][1]:
                 with contextlib.suppress(RuntimeError):
                     work.wait()
 
@@ -100,7 +118,8 @@ def none_left_in_flight() -> Iterator[None]:
     """Around a pass, whose memory may be given back after it: what the plan of a forward pass waits
     for in its backward pass has ended by then, and what a pass that fails has started."""
     try:
-        yield
+        with rank_errors_of_ops():
+            yield
     except BaseException:
         IN_FLIGHT.abandon()
         raise
@@ -130,7 +149,8 @@ def _gather_start(shards: Sequence[torch.Tensor], group: str,
         wholes = whole.split([ranks.size * shard.numel() for shard in shards])
         for shard, part in zip(shards, wholes):
             part.chunk(ranks.size)[ranks.rank].copy_(shard.view(-1))
-        IN_FLIGHT.start(whole, [work for part in wholes for work in gathered(ranks, part)])
+        IN_FLIGHT.start(whole, ranks, GATHER, lambda: [
+            work for part in wholes for work in gathered(ranks, part)])
     return whole
 
 
@@ -177,8 +197,9 @@ def _reduce_start(gradients: Sequence[torch.Tensor], group: str) -> torch.Tensor
     for gradient in gradients:
         torch.mul(gradient, share, out=bucket.as_strided(gradient.shape, gradient.stride(), first))
         first += gradient.numel()
-    if IN_FLIGHT.is_connected and ranks.reduces:
-        IN_FLIGHT.start(bucket, [ranks.data.allreduce([_in_a_row(bucket)])])
+    if ranks.reduces:
+        IN_FLIGHT.start(bucket, ranks, "a reduction of gradients",
+                        lambda: [ranks.data.allreduce([_in_a_row(bucket)])])
     return bucket
 
 
@@ -205,8 +226,8 @@ def _scatter_start(gradients: Sequence[torch.Tensor], group: str) -> torch.Tenso
         for part, given in zip(parts, gradient.view(-1).chunk(ranks.size)):
             torch.mul(given, 1.0 / ranks.size, out=part[first:first + size])
         first += size
-    if IN_FLIGHT.is_connected:
-        IN_FLIGHT.start(sums, _scatter(ranks, sums.view(-1), parts))
+    IN_FLIGHT.start(sums, ranks, "a scatter of gradients",
+                    lambda: _scatter(ranks, sums.view(-1), parts))
     return sums
 
 
@@ -243,10 +264,9 @@ def _exchange_start(gradients: Sequence[torch.Tensor], group: str) -> torch.Tens
     rows of the others, of one gradient after the other."""
     ranks = GROUPS[group]
     pending = _made_to_receive(gradients, group)
-    if IN_FLIGHT.is_connected:
-        IN_FLIGHT.start(pending, [
-            work for gradient, received in _with_received(ranks, gradients, pending)
-            for work in swapped(ranks, gradient.view(-1).chunk(ranks.size), received)])
+    IN_FLIGHT.start(pending, ranks, EXCHANGE, lambda: [
+        work for gradient, received in _with_received(ranks, gradients, pending)
+        for work in swapped(ranks, gradient.view(-1).chunk(ranks.size), received)])
     return pending
 
 

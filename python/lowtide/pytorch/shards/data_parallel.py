@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import gc
 from collections.abc import Callable, Iterator
+from typing import NoReturn
 
 import torch
 import torch.distributed as dist
@@ -12,6 +13,7 @@ from torch.distributed.device_mesh import DeviceMesh
 from torch.nn.parallel import DistributedDataParallel
 
 from ... import InputError
+from .group import copy_of_first
 
 
 def all_around(module: torch.nn.Module) -> list[DistributedDataParallel]:
@@ -59,6 +61,15 @@ def mesh_of_ranks(ddp: DistributedDataParallel, mesh: DeviceMesh | None = None) 
     return mesh
 
 
+def refuse_to_join(module: torch.nn.Module) -> NoReturn:
+    """As ranks that have no batches any more cannot do what the others' plans wait for."""
+    raise InputError(f"{type(module).__name__} trains on all ranks by one plan, in whose passes "
+                     f"they wait for each other, so none can end before the others do, as join() "
+                     f"and torch.distributed.algorithms.join.Join want it: give all ranks equally "
+                     f"many batches, as drop_last=True of DistributedSampler does, or leave mesh "
+                     f"and sharding out, so that DistributedDataParallel joins them")
+
+
 class _NoReducer:
     """For a loop that prepares the backward pass itself, as Lightning does for manual
     optimization."""
@@ -73,17 +84,29 @@ class _NoReducer:
         return False
 
 
+def _share_buffers(ddp: DistributedDataParallel) -> None:
+    """As it does itself, but in no messages that take memory, which nothing has counted."""
+    if hasattr(ddp, "buffer_hook"):
+        ddp._sync_buffers()
+        return
+    buffers = tuple(ddp.module.buffers())
+    with torch.autograd._unsafe_preserve_version_counter(buffers):
+        copy_of_first(buffers, ddp.process_group)
+
+
 class Bypassed:
     """A DistributedDataParallel that reduces nothing and holds no buckets until ``end()``:
-    ``call`` is what it calls, and ``no_sync`` what its own context manager of that name enters."""
+    ``call`` is what it calls, and ``no_sync`` what its own context manager of that name enters.
+    ``is_whole``: whether its parameters are on each rank. A copy reduces gradients itself."""
 
     def __init__(self, ddp: DistributedDataParallel, call: Callable,
-                 no_sync: Callable[[], contextlib.AbstractContextManager]):
+                 no_sync: Callable[[], contextlib.AbstractContextManager],
+                 is_whole: Callable[[], bool]):
         self._ddp = ddp
 
         def forward(*arguments, **named):
             if ddp._check_sync_bufs_pre_fwd():
-                ddp._sync_buffers()
+                _share_buffers(ddp)
             result = call(*arguments, **named)
             ddp.require_forward_param_sync = (torch.is_grad_enabled()
                                               and ddp.require_backward_grad_sync)
@@ -94,8 +117,23 @@ class Bypassed:
             with DistributedDataParallel.no_sync(ddp), no_sync():
                 yield
 
-        ddp.forward = forward  # type: ignore[method-assign]
-        ddp.no_sync = without_communication  # type: ignore[method-assign]
+        def reduce(protocol):
+            if not is_whole():
+                raise InputError(f"{type(ddp.module).__name__} lies in shards on the ranks of a "
+                                 f"mesh, and the DistributedDataParallel around it cannot be "
+                                 f"copied or pickled: keep its state_dict(), which has whole "
+                                 f"tensors, or give lowtide.wrap sharding=\"none\"")
+            made, arguments, state, *more = DistributedDataParallel.__reduce_ex__(ddp, protocol)
+            own = {name: value for name, value in state.items() if name not in self._instead}
+            return made, arguments, own, *more
+
+        def join(*_, **__):
+            refuse_to_join(ddp.module)
+
+        # Attributes of the object, as frameworks hold it; ``copy`` and ``pickle`` ask it too.
+        self._instead = {"forward": forward, "no_sync": without_communication,
+                         "join": join, "join_hook": join, "__reduce_ex__": reduce}
+        vars(ddp).update(self._instead)
         # The buckets, each as large as the gradients in it, and the hooks of all parameters.
         ddp._remove_autograd_hooks()
         ddp.reducer, ddp.logger = _NoReducer(), None
@@ -104,7 +142,8 @@ class Bypassed:
         """It reduces gradients again. All ranks do this together, when its module has its own
         parameters again."""
         ddp = self._ddp
-        del ddp.forward, ddp.no_sync
+        for name in self._instead:
+            delattr(ddp, name)
         parameters, expect_sparse = ddp._build_params_for_reducer()
         names = ddp._build_debug_param_to_name_mapping(parameters)
         ddp._ddp_init_helper(parameters, expect_sparse, names, ddp.static_graph)

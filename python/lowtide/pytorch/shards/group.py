@@ -16,12 +16,15 @@ import torch.distributed as dist
 from torch.distributed.device_mesh import DeviceMesh
 
 from ... import Error, InputError
+from ..ranks.errors import RankError, collective_named
 
 Value = TypeVar("Value")
 
 #: Of what the ranks tell each other before they do something together: the first bytes of what it
 #: is called, of a digest of what it is about, and numbers.
 _NUMBERS = 4
+#: Of flags in one number.
+_FLAGS = 62
 _HEADER = struct.Struct(f"48s16s{_NUMBERS}q")
 
 #: Of a message.
@@ -68,9 +71,14 @@ class Ranks:
         """Of messages from rank to rank: the same on all ranks that send them in one order."""
         return next(self._tags) % _MOST_TAGS
 
+    def named(self, call: str) -> contextlib.AbstractContextManager[None]:
+        """Around what all ranks call: errors of the backend become RankErrors with these words."""
+        return collective_named(call, self.rank, self.size)
+
     def _process_group(self, backend: str) -> dist.ProcessGroup:
-        return dist.new_group(list(self.ranks), timeout=self._timeout, backend=backend,
-                              use_local_synchronization=True)
+        with self.named("making a process group"):
+            return dist.new_group(list(self.ranks), timeout=self._timeout, backend=backend,
+                                  use_local_synchronization=True)
 
 
 class Group(Ranks):
@@ -139,7 +147,8 @@ class Group(Ranks):
         try:
             yield
         except Exception as error:
-            if not isinstance(error, _Parted):  # which all ranks know of
+            # Of which all ranks know, or hear nothing any more.
+            if not isinstance(error, (_Parted, RankError)):
                 with contextlib.suppress(Exception):  # the others are told, or gone
                     self._meet(f"{_FAIL}{what}", "", (), str(error))
             raise
@@ -155,7 +164,8 @@ class Group(Ranks):
         digest = hashlib.sha256(about.encode()).digest()[:16]
         given = [*numbers, *[0] * (_NUMBERS - len(numbers))]
         mine = _HEADER.pack(what.encode()[:48], digest, *given)
-        headers = [_HEADER.unpack(header) for header in self._all(mine)]
+        with self.named(f"meeting the others to {what}"):
+            headers = [_HEADER.unpack(header) for header in self._all(mine)]
         words = [name.rstrip(b"\0").decode(errors="replace") for name, *_ in headers]
         self._require_none_failed(words, failure)
         if len(set(words)) > 1:
@@ -184,22 +194,36 @@ class Group(Ranks):
         """Of each number the largest of all ranks, as ``meet``."""
         return [max(of_ranks) for of_ranks in zip(*self.meet(what, about, *numbers))]
 
+    def any_of(self, what: str, about: str, flags: Sequence[bool]) -> list[bool]:
+        """By place, whether the flag is set on some rank, as ``meet``. All have as many."""
+        found = []
+        for first in range(0, len(flags), _NUMBERS * _FLAGS):
+            part = flags[first:first + _NUMBERS * _FLAGS]
+            numbers = [in_one_number(part[begin:begin + _FLAGS])
+                       for begin in range(0, len(part), _FLAGS)]
+            of_ranks = self.meet(what, about, *numbers)
+            found += [any(numbers[place // _FLAGS] >> place % _FLAGS & 1 for numbers in of_ranks)
+                      for place in range(len(part))]
+        return found
+
     def as_on_first(self, tensors: Iterable[torch.Tensor]) -> None:
-        """Each of these has the elements that the first rank has."""
+        """Each of these has the elements that the first rank has. Raises Error where ranks have
+        others."""
         tensors = list(tensors)
         self.meet("begin with the same tensors",
                   str([(tensor.dtype, tensor.shape) for tensor in tensors]))
-        with torch.no_grad():
-            for tensor in tensors:
-                dense = tensor.detach().contiguous()
-                dist.broadcast(dense, group=self.data, group_src=0)
-                if dense.data_ptr() != tensor.data_ptr():
-                    tensor.copy_(dense)
+        self.copy_of_first(tensors)
+
+    def copy_of_first(self, tensors: Iterable[torch.Tensor]) -> None:
+        """As of the function of this name, of what all ranks are known to have."""
+        copy_of_first(tensors, self.data)
 
     def _from(self, rank: int, message: bytes) -> bytes:
         """The message of that rank, on all of them."""
-        size = _SIZE.unpack(self._broadcast(rank, bytearray(_SIZE.pack(len(message)))))[0]
-        found = self._broadcast(rank, bytearray(message) if self.rank == rank else bytearray(size))
+        with self.named(f"a message of rank {rank}"):
+            size = _SIZE.unpack(self._broadcast(rank, bytearray(_SIZE.pack(len(message)))))[0]
+            found = self._broadcast(rank,
+                                    bytearray(message) if self.rank == rank else bytearray(size))
         return bytes(found)
 
     def _broadcast(self, rank: int, buffer: bytearray) -> bytearray:
@@ -210,6 +234,28 @@ class Group(Ranks):
         given, found = bytearray(mine), bytearray(self.size * len(mine))
         self._talk._allgather_base(_bytes_of(found), _bytes_of(given)).wait()
         return [bytes(found[at:at + len(mine)]) for at in range(0, len(found), len(mine))]
+
+
+def in_one_number(flags: Iterable[bool]) -> int:
+    return sum(flag << place for place, flag in enumerate(flags))
+
+
+def copy_of_first(tensors: Iterable[torch.Tensor], group: dist.ProcessGroup) -> None:
+    """Each of these has the elements that the first rank of ``group`` has. They are sent from where
+    they lie, and take no memory beside that where they are contiguous."""
+    works = []
+    with (torch.no_grad(),
+          collective_named("a broadcast of tensors", dist.get_rank(group), group.size())):
+        for tensor in tensors:
+            dense = tensor.detach().contiguous()
+            work = dist.broadcast(dense, group=group, group_src=0, async_op=True)
+            if dense.data_ptr() == tensor.data_ptr():
+                works.append(work)
+            else:  # and is gone before the next one
+                work.wait()
+                tensor.copy_(dense)
+        for work in works:
+            work.wait()
 
 
 def _require_rows_and_copies(mesh: DeviceMesh) -> None:

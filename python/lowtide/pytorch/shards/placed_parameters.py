@@ -7,11 +7,13 @@ import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 
 import torch
+import torch.distributed as dist
 from torch.distributed.tensor import DTensor, Placement, Replicate, Shard
 from torch.distributed.tensor._dtensor_spec import DTensorSpec
 
 from ... import _runtime
 from ..common.local_tensor import lies_in_shards, local_part
+from ..ranks.errors import collective_named
 from .group import Group
 from .layout import GraphLayout, ShardLayout
 
@@ -137,7 +139,10 @@ class PlacedParameters:
 def whole_of(tensor: torch.Tensor) -> torch.Tensor:
     """What all ranks have of a DTensor, gathered by all of them together; any other as it is."""
     tensor = tensor.detach()
-    return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
+    if not isinstance(tensor, DTensor):
+        return tensor
+    with collective_named("a gather of a whole tensor", dist.get_rank(), dist.get_world_size()):
+        return tensor.full_tensor()
 
 
 def _on_mesh(whole: torch.Tensor, group: Group, shard: ShardLayout | None) -> DTensor:
