@@ -106,10 +106,13 @@ class Meter:
         return 0 if before is None else max(0, now - before)
 
     def restart(self) -> None:
-        """What the step took so far does not count: it was within another budget."""
+        """What the step took so far does not count: it was within another budget. What other code
+        took in one whose passes are over does."""
         if self._is_open:
             self._reset_peaks()
-            self._until_backward = self._after_backward = self.unforeseen_bytes = 0
+            self._until_backward = self._after_backward = 0
+            if any(region.pending_passes for region in self._regions):
+                self.unforeseen_bytes = 0
             self.between_bytes = self.between_peak_bytes = 0
             self._is_read, self._peak_before = False, 0
 
