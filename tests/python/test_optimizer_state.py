@@ -16,6 +16,10 @@ OPTIONS = {
     "momentum": lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9),
     "amsgrad": lambda p: torch.optim.Adam(p, amsgrad=True),
     "centered": lambda p: torch.optim.RMSprop(p, centered=True, momentum=0.5),
+    "momentum of a group": lambda p: torch.optim.SGD(
+        [{"params": p[:1], "momentum": 0.9}, {"params": p[1:]}], lr=0.1),
+    "amsgrad of a group": lambda p: torch.optim.Adam(
+        [{"params": p[:2]}, {"params": p[2:], "amsgrad": True}]),
 }
 
 
@@ -71,6 +75,35 @@ def test_a_class_that_is_not_known_is_tried():
     before, after, parameters = before_and_after(lambda p: Averaging(p, lr=0.1))
     assert before == after == optimizer_state_bytes(Averaging, parameters)
     assert optimizer_state_bytes(Averaging, []) == 0
+
+
+class Required(Averaging):
+    def __init__(self, parameters, lr):
+        super().__init__(parameters, lr)
+
+
+def test_options_that_a_class_requires_are_those_of_its_groups():
+    before, after, _ = before_and_after(lambda p: Required(p, 0.1))
+    assert before == after
+
+
+def test_only_its_name_says_nothing_of_somebody_elses_class():
+    kind = type("AdamW", (Averaging,), {})
+    before, after, parameters = before_and_after(lambda p: kind(p, lr=0.1))
+    assert before == after == optimizer_state_bytes(kind, parameters)
+
+
+@pytest.mark.parametrize("kind", [torch.optim.Adam, Averaging], ids=["known", "tried"])
+def test_state_of_parameters_that_were_frozen_is_to_come(kind):
+    parameters = [nn.Parameter(torch.ones(64)), nn.Parameter(torch.ones(32))]
+    optimizer = kind(parameters)
+    whole = optimizer_state_bytes(optimizer, parameters)
+    for trained in (0, 1):
+        parameters[trained].grad = torch.ones_like(parameters[trained])
+        parameters[1 - trained].requires_grad_(False)
+        optimizer.step()
+        parameters[1 - trained].requires_grad_(True)
+        assert optimizer_state_bytes(optimizer, parameters) == whole
 
 
 def test_a_class_that_cannot_be_tried_counts_as_adam():

@@ -1,6 +1,7 @@
 """What an optimizer takes in its step is beside the gradients alone."""
 
 import itertools
+import warnings
 
 import lowtide
 import pytest
@@ -105,6 +106,43 @@ def test_a_whole_step_is_within_the_budget(case, optimizer, percent):
         assert same(got, step(plain, optimizers[1], x))
     optimizers[0].zero_grad()
     assert peak_of_step(wrapped, optimizers[0], x) <= wrapped.memory.budget
+
+
+class Hoarding(torch.optim.SGD):
+    """Holds more than Adam, and cannot be tried: nothing else knows what it wants."""
+
+    def __init__(self, parameters, wanted):
+        super().__init__(parameters, 0.1)
+
+    def step(self, closure=None):
+        for parameter in self.param_groups[0]["params"]:
+            for name in "abcd":
+                self.state[parameter].setdefault(name, torch.zeros_like(parameter))
+        return super().step(closure)
+
+
+@pytest.mark.parametrize("case", ["frozen at first", "not foreseen"])
+def test_state_that_is_made_later_counts(case):
+    model, x = built(Dropping), torch.randn(ROWS, WIDTH)
+    frozen = list(model.body.parameters()) if case == "frozen at first" else []
+    for parameter in frozen:
+        parameter.requires_grad_(False)
+    optimizer = (torch.optim.Adam(model.parameters(), foreach=False) if frozen
+                 else Hoarding(model.parameters(), "more"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        wrapped = lowtide.wrap(model, x, budget="12MiB", optimizer=optimizer, time_limit=0.3)
+        for steps in (2, 4):
+            for _ in range(steps):
+                wrapped(x).backward()
+                optimizer.step()
+                optimizer.zero_grad()
+            for parameter in frozen:
+                parameter.requires_grad_(True)
+    state = [value for state in optimizer.state.values() for value in state.values()]
+    assert session_of(wrapped).state_bytes == pytest.approx(held_bytes(state), rel=0.01)
+    assert wrapped.memory.existing >= held_bytes([*model.parameters(), *state, x])
+    assert wrapped.memory.measured_peak <= wrapped.memory.budget
 
 
 def test_blocks_stay_where_nothing_is_made_after_the_passes():

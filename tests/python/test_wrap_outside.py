@@ -97,6 +97,16 @@ def test_later_steps_leave_room_for_what_the_first_was_seen_to_take(unlimited):
         assert memory.measured_peak <= budget
 
 
+def test_room_that_was_seen_to_be_needed_is_left_though_the_budget_changes(unlimited):
+    wrapped = wrapped_within(unlimited.planned_peak + unlimited.outside // 8)
+    x, labels = inputs(), torch.randint(0, CLASSES, (ROWS,))
+    for number in range(5):
+        F.cross_entropy(wrapped(x), labels).backward()
+        wrapped.zero_grad()
+        assert number < 2 or wrapped.memory.measured_peak <= wrapped.budget
+        wrapped.budget = wrapped.budget - 1024
+
+
 def test_a_budget_without_room_for_it_says_so_once(unlimited):
     least = unlimited.planned_peak - unlimited.planned_above // 20
     wrapped = wrapped_within(least)

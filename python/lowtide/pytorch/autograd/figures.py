@@ -49,7 +49,8 @@ class Figures:
 
     def present_state_bytes(self) -> int:
         """Of what the optimizer makes by its own step, in memory: what there is now."""
-        is_elsewhere = self.settings.fused_update is not None or self.account.state_bytes == 0
+        is_elsewhere = self.settings.fused_update is not None or (
+            self.account.moves_state and self.account.state_bytes == 0)
         return 0 if is_elsewhere else present_state_bytes(self.settings.optimizer)
 
     def peak_bytes(self) -> int:

@@ -35,6 +35,8 @@ class Meter:
         #: Where the step began; None where none is made any more, as looking takes milliseconds.
         self._state_at_first: int | None = 0
         self._has_state = False
+        #: What of it was seen last.
+        self.state_bytes = 0
         self._is_capturing = False
         self._is_open = False
         self._before_capture = 0
@@ -55,6 +57,7 @@ class Meter:
             self._open()
             self._before_capture = self._beside_blocks()
             self._is_capturing = True
+            self._has_state = False  # other parameters may be trained from now on
 
     def begin(self, device: str) -> None:
         """The first forward pass of a step comes, on the device."""
@@ -103,10 +106,13 @@ class Meter:
         return 0 if before is None else max(0, now - before)
 
     def restart(self) -> None:
-        """What the step took so far does not count: it was within another budget."""
+        """What the step took so far does not count: it was within another budget. What other code
+        took in one whose passes are over does."""
         if self._is_open:
             self._reset_peaks()
-            self._until_backward = self._after_backward = self.unforeseen_bytes = 0
+            self._until_backward = self._after_backward = 0
+            if any(region.pending_passes for region in self._regions):
+                self.unforeseen_bytes = 0
             self.between_bytes = self.between_peak_bytes = 0
             self._is_read, self._peak_before = False, 0
 
@@ -158,7 +164,7 @@ class Meter:
         made = max(0, self._beside_blocks() - self._before)
         if self._state_at_first is None:
             return made
-        state = self._state()
+        state = self.state_bytes = self._state()
         self._has_state = state == self._state_at_first > 0
         return max(made, state - self._state_at_first)
 

@@ -327,6 +327,7 @@ class Session:
 
     def _begin_step(self, region: Region) -> None:
         self._meter.end()
+        self._account.note_state(self._meter.state_bytes)
         for observer in self.observers:
             observer()
         self._steps.begin()

@@ -25,6 +25,8 @@ _ONE_PART_OUTSIDE_IN = 1000
 _MOST_OUTSIDE = 1 << 16
 #: And when the optimizer steps.
 _LOSS_BYTES = 4096
+#: Of an optimizer's state for each parameter: steps and the like, which are not all foreseen.
+_NUMBERS_BYTES = 16
 
 
 @dataclasses.dataclass(frozen=True)
@@ -116,6 +118,7 @@ class BudgetAccount(Generic[Region]):
         #: Of the optimizer, where its state moves: what stays, and what its step takes for a while.
         self._moving: tuple[int, int] | None = None
         self._optimizer_state: int | None = None
+        self._trained_sizes: list[int] = []
         self._optimizer_step: int | None = None
         self._update: int | None = None
         self._fixed: int | None = None
@@ -187,6 +190,19 @@ class BudgetAccount(Generic[Region]):
         """Parameters that a graph trains on the device: they stand for the model's where those are
         not known."""
         self._traced, self._device = list(trained), device
+        sizes = [parameter.nbytes for parameter in self._trained()]
+        if sizes != self._trained_sizes:  # layers may be frozen, and trained later
+            self._trained_sizes = sizes
+            self._optimizer_state = self._optimizer_step = None
+            self.invalidate()
+
+    def note_state(self, present_bytes: int) -> None:
+        """The optimizer was seen to hold so many bytes. More than was foreseen counts from now on,
+        as of a class that could not be tried."""
+        numbers = _NUMBERS_BYTES * len(self._trained_sizes)
+        if self._moving is None and present_bytes > self._all_state_bytes + numbers:
+            self._optimizer_state = present_bytes
+            self.invalidate()
 
     def share(self, region: Region) -> int | None:
         """Bytes for a plan of the graph, its residents included; None without a limit. Raises

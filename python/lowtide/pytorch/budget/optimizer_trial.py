@@ -20,8 +20,8 @@ from ..common.one_trace import ONE_TRACE_AT_A_TIME
 
 #: The largest of the parameters that an optimizer is tried with, in bytes.
 _TRIED_BYTES = 1 << 18
-#: What a parameter is to each group, and what changes no memory: not options of the class.
-_NOT_OPTIONS = {"params", "param_names", "lr", "initial_lr"}
+#: What a parameter is to each group, and what schedulers note: not options of the class.
+_NOT_OPTIONS = {"params", "param_names", "initial_lr"}
 
 #: Of the option ``history_size``: what an optimizer holds grows by as much with each entry.
 _TRIED_HISTORY = 2
@@ -47,8 +47,24 @@ class Trial:
 
 
 def groups_of(optimizer: torch.optim.Optimizer) -> list[Group]:
-    return [(counted_parts(group["params"]), {key: value for key, value in group.items()
-                               if key not in _NOT_OPTIONS}) for group in optimizer.param_groups]
+    return [(counted_parts(group["params"]), options_of(group))
+            for group in optimizer.param_groups]
+
+
+def options_of(group: Mapping) -> dict:
+    """Of a group of an optimizer, a number for each tensor of one element, such as ``lr``."""
+    with _disable_current_modes():  # in which a tensor may have no memory
+        return {key: value.item() if isinstance(value, torch.Tensor) and value.numel() == 1
+                else value for key, value in group.items() if key not in _NOT_OPTIONS}
+
+
+def make_optimizer(kind: type, groups: Sequence[Group]) -> Any:
+    """One of the class. What the class requires beside parameters is what its groups have."""
+    known = dict(groups[0][1]) if groups else {}
+    required = [name for name, parameter in list(inspect.signature(kind).parameters.items())[1:]
+                if parameter.default is inspect.Parameter.empty and name in known]
+    return kind([{"params": list(parameters), **options} for parameters, options in groups],
+                **{name: known[name] for name in required})
 
 
 def trial(kind: type, groups: Sequence[Group], device: str = "cpu", smaller_by: int = 1) -> Trial:
@@ -65,8 +81,9 @@ def trial(kind: type, groups: Sequence[Group], device: str = "cpu", smaller_by: 
     factor = max(smaller_by, -(-largest // tried_bytes))
 
     def make() -> Any:
-        return kind([
-            {"params": [_smaller(parameter, factor, device) for parameter in parameters], **options}
+        return make_optimizer(kind, [
+            ([_smaller(parameter, factor, device) for parameter in parameters],
+             _as_tried(kind, options))
             for parameters, options in groups])
 
     with _untraced(), torch.enable_grad():
@@ -79,6 +96,12 @@ def wants_closure(kind: type) -> bool:
     """Whether the step of the class runs the model itself, as LBFGS does."""
     closure = inspect.signature(kind.step).parameters.get("closure")  # type: ignore[attr-defined]
     return closure is not None and closure.default is inspect.Parameter.empty
+
+
+def _as_tried(kind: type, options: Mapping) -> Mapping:
+    """Without a rate that may be too small for a line search to fill the history soon."""
+    return ({key: value for key, value in options.items() if key != "lr"} if wants_closure(kind)
+            else options)
 
 
 def _without_closure(optimizer: torch.optim.Optimizer, device: str) -> Trial:

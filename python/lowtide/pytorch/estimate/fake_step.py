@@ -16,7 +16,7 @@ from torch.utils import _pytree as pytree
 from ... import InputError
 from ..budget.optimizer_state import optimizer_state_bytes
 from ..budget.optimizer_step import as_groups
-from ..budget.optimizer_trial import wants_closure
+from ..budget.optimizer_trial import make_optimizer, wants_closure
 from ..capture.meta import attributes_of, fake_copies, fake_module, held_by
 from ..common.inputs import tensors_in
 from ..common.precision import autocast_in
@@ -131,8 +131,9 @@ def _fake_optimizer(mode, kind, groups, copies) -> torch.optim.Optimizer | None:
         return None
     with mode:
         try:
-            return kind([{"params": [copies[id(parameter)] for parameter in parameters], **options}
-                         for parameters, options in groups])
+            return make_optimizer(kind, [
+                ([copies[id(parameter)] for parameter in parameters], options)
+                for parameters, options in groups])
         except Exception as error:
             raise InputError(f"{kind.__name__} cannot be made for an estimate ({error}): name the "
                              f"one that it is like, as in optimizer=\"adam\"") from error
