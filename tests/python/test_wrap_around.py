@@ -1,6 +1,7 @@
 """Wrapped modules within what PyTorch has around a call: transforms, compiled autograd."""
 
 import copy
+import functools
 import logging
 import warnings
 
@@ -9,7 +10,7 @@ import pytest
 import torch
 from lowtide.pytorch.wrap import session_of
 from torch import nn
-from wrap_cases import CASES, ROWS, built, loss_of, same, smallest, train
+from wrap_cases import CASES, ROWS, Deep, built, loss_of, same, smallest, train
 
 pytestmark = pytest.mark.usefixtures("own_cache", "one_thread")
 
@@ -55,6 +56,31 @@ def test_every_call_without_a_plan_warns():
     wrapped(*ROWS(), False).sum().backward()
     with pytest.warns(UserWarning, match="Sometimes ran without a plan"):
         wrapped(*ROWS(), True)
+
+
+def test_a_forward_of_another_tool_that_goes_past_the_plan_is_said():
+    model = built(Deep)
+    wrapped, x = lowtide.wrap(model, torch.randn(8, 32), time_limit=0.1), torch.randn(8, 32)
+    planned = wrapped.forward
+
+    @functools.wraps(type(model).forward)
+    def past_the_plan(x):
+        return model.layers(x)
+
+    wrapped.forward = past_the_plan
+    with pytest.warns(UserWarning, match=f"{__name__} exchanged its forward") as warned:
+        for _ in range(2):
+            wrapped(x).sum().backward()
+    assert len(warned) == 1
+    assert warned[0].filename == __file__
+    with warnings.catch_warnings(action="error"):
+        with torch.no_grad():
+            wrapped(x)
+        wrapped.forward = lambda x: planned(x)
+        wrapped(x).sum().backward()
+        del wrapped.forward
+        wrapped(x).sum().backward()
+    assert type(wrapped).__call__ is torch.nn.Module.__call__
 
 
 def test_what_is_logged_breaks_no_graph():

@@ -107,6 +107,37 @@ def test_room_that_was_seen_to_be_needed_is_left_though_the_budget_changes(unlim
         wrapped.budget = wrapped.budget - 1024
 
 
+class InOne(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body, self.head = nn.Linear(WIDTH, WIDTH), nn.Linear(WIDTH, CLASSES)
+
+    def forward(self, x):
+        return self.head(self.body(x).tanh())
+
+
+class InTwo(InOne):
+    def forward(self, x):
+        x = self.body(x).tanh()
+        torch._dynamo.graph_break()
+        return self.head(x)
+
+
+@pytest.mark.parametrize("make, said", [(InOne, "other code of this process took"),
+                                        (InTwo, "each of the last 3 steps was planned anew")])
+def test_steps_that_exceed_the_budget_each_with_a_size_of_its_own_say_so(make, said):
+    wrapped = lowtide.wrap(built(make), budget="6MiB", optimizer="none", time_limit=0.1)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for number in range(4):
+            scores = wrapped(torch.randn(ROWS + 8 * number, WIDTH))
+            other = torch.zeros(4_000_000)
+            (scores.square().mean() + other[0]).backward()
+            del scores, other
+            wrapped.zero_grad()
+    assert [said in str(each.message) for each in caught].count(True) == 1
+
+
 def test_a_budget_without_room_for_it_says_so_once(unlimited):
     least = unlimited.planned_peak - unlimited.planned_above // 20
     wrapped = wrapped_within(least)

@@ -134,11 +134,38 @@ class OwnForward:
 
     def __set__(self, instance, other):
         self._other = other
+        type(instance).__call__ = _call_of_another_forward
 
     def __delete__(self, instance):
         if self._other is None:
             raise AttributeError("forward")
         self._other = None
+        del type(instance).__call__
+
+
+def _call_of_another_forward(self, *arguments, **named):
+    """Calls the planned object, whose forward another tool has exchanged, and says where that calls
+    the model's parts itself, as of a loss that takes the last layer in chunks."""
+    session, model = type(self)._lowtide_session, type(self)._lowtide_plain
+    call = type(model).__call__
+    if (torch.compiler.is_compiling() or not torch.is_grad_enabled()
+            or not isinstance(session, Session)):
+        return call(self, *arguments, **named)
+    runs = session.runs
+    result = call(self, *arguments, **named)
+    if session.runs == runs:
+        why = (f"{_where_defined(self.forward)} exchanged its forward after it was wrapped, for "
+               f"one that does not call the planned one: wrap it after that, so that the new one "
+               f"is planned")
+        session.note_unplanned(f"{type(model).__name__} ran without a plan: {why}", why,
+                               "another forward")
+    return result
+
+
+def _where_defined(function: Callable) -> str:
+    """The module, whose name ``functools.wraps`` leaves in the globals alone."""
+    known = getattr(getattr(function, "__func__", function), "__globals__", {})
+    return known.get("__name__", "another tool")
 
 
 class PlannedModule:

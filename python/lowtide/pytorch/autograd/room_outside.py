@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Sequence
 
 from ... import InfeasibleError, format_bytes
 from ..budget.account import BudgetAccount
 from ..budget.memory import outside_room
-from ..common.notices import warn
+from ..common.notices import Notices, warn
 from .meter import Meter
 from .region import Region
 from .room_between import RoomBetween
 from .step_plans import StepPlans
+
+#: Steps in a row, each with other sizes than before, after which what they all took says something.
+_MANY_UNTYPICAL = 3
 
 
 class RoomOutside:
@@ -30,18 +34,33 @@ class RoomOutside:
         #: where a graph is captured, as ops are measured then, nor where the plan is for results
         #: that turn out to be held or dropped.
         self.step_is_typical = True
+        #: What the last steps took more than their plans count, since one was typical.
+        self._untypical: deque[int] = deque(maxlen=_MANY_UNTYPICAL)
+        #: Of the step that ended before a graph was captured for the one that comes: whether it was
+        #: typical, and what it took more than its plans count.
+        self._ended: tuple[bool, int] | None = None
 
     def seek_again(self) -> None:
         """Another budget may have the room that there was not."""
         self._is_sought = True
 
+    def end_step(self, unforeseen_bytes: int) -> None:
+        """A graph is about to be captured for the step that comes, which says nothing of the one
+        before, by which so many bytes more were taken."""
+        if self._ended is None:
+            self._ended = self.step_is_typical, unforeseen_bytes
+
     def typical(self, unforeseen_bytes: int) -> int:
         """By how much the last step took more than its plans count, where that says something."""
-        return unforeseen_bytes if self.step_is_typical else 0
+        is_typical, unforeseen = self._last_step(unforeseen_bytes)
+        return unforeseen if is_typical else 0
+
+    def _last_step(self, unforeseen_bytes: int) -> tuple[bool, int]:
+        return self._ended or (self.step_is_typical, unforeseen_bytes)
 
     def leave(self, region: Region, step: Iterable[Region], unforeseen_bytes: int) -> None:
         """A step begins, with this region, after one that typically took so many bytes more."""
-        self.step_is_typical = True
+        self.step_is_typical, self._ended = True, None
         if not self._is_sought or unforeseen_bytes <= self._account.left_outside:
             return
         seen, before = outside_room(unforeseen_bytes), self._account.outside_bytes
@@ -58,13 +77,33 @@ class RoomOutside:
                  f"exceed it. Put the loss into the module, so that it is planned, or allow more. "
                  f"{reason}")
 
+    def see_untypical(self, meter: Meter, notices: Notices) -> None:
+        """A step begins. Where each one has sizes of its own, none is ever typical, and no plan is
+        made that leaves room; that they exceed the budget is said."""
+        is_typical, unforeseen = self._last_step(meter.unforeseen_bytes)
+        if is_typical:
+            self._untypical.clear()
+            return
+        self._untypical.append(unforeseen)
+        seen, total = min(self._untypical), self._account.budget_bytes
+        if (len(self._untypical) < _MANY_UNTYPICAL or seen <= self._account.left_outside
+                or total is None or meter.peak_bytes <= total):
+            return
+        notices.warn_once("untypical steps", (
+            f"each of the last {_MANY_UNTYPICAL} steps was planned anew and took at least "
+            f"{format_bytes(seen)} that no plan counts, which the budget of {self._account.budget} "
+            f"had no room for: {format_bytes(meter.peak_bytes)} in all. Have fewer sizes, such as "
+            f"by padding to a few lengths, so that plans leave room for other code, or put that "
+            f"code into the module"))
+
     def leave_between(self, meter: Meter) -> None:
         """A step begins. Where the one before exceeded the budget when its passes were over, plans
         leave what was taken then, as far as they can, until that is not needed any more: code
         between two steps, such as the forward pass of a teacher, runs beside the block of a step.
         """
         total = self._account.budget_bytes
-        if not self.step_is_typical or total is None or not meter.has_trained:
+        is_typical, _ = self._last_step(0)
+        if not is_typical or total is None or not meter.has_trained:
             return
         room = self._between.after_step(outside_room(meter.between_bytes, 32),
                                         exceeded=meter.between_peak_bytes > total)

@@ -192,6 +192,7 @@ class Session:
         if self.preparing or any(region.pending_passes for region in self.regions):
             return
         self._meter.end()
+        self._room_outside.end_step(self._meter.unforeseen_bytes)
         self._admission.release_idle()
         take_lasting_workspaces(device)
         self._meter.capture(device)
@@ -328,6 +329,7 @@ class Session:
     def _begin_step(self, region: Region) -> None:
         self._meter.end()
         self._account.note_state(self._meter.state_bytes)
+        self._room_outside.see_untypical(self._meter, self._notices)
         for observer in self.observers:
             observer()
         self._steps.begin()
