@@ -61,7 +61,12 @@ def prepared(rank, mesh, name):
     return expected, found, parameters, evaluated
 
 
-def require_like(results, rel=4e-3):
+#: Of a loss in bfloat16, the largest share that its last bit is worth: kernels of some processors
+#: add up in other orders.
+LAST_BIT = 2 ** -7
+
+
+def require_like(results, rel=LAST_BIT):
     for expected, found, (parameters, planned), evaluated in results:
         assert found == pytest.approx(expected, rel=rel)
         for name, parameter in parameters.items():
@@ -72,7 +77,7 @@ def require_like(results, rel=4e-3):
 @pytest.mark.parametrize("name", sweep(list(POLICIES), usual=["reduced in f32", "reduced alone"]))
 def test_modules_compute_in_the_types_of_their_policy(two, name):
     # Losses in f32 would tell a gradient that was reduced in another type.
-    require_like(two.run(prepared, 2, name), 1e-6 if name in IN_FULL else 4e-3)
+    require_like(two.run(prepared, 2, name), 1e-6 if name in IN_FULL else LAST_BIT)
 
 
 @pytest.mark.sweep
