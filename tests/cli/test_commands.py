@@ -361,11 +361,13 @@ def test_learns_from_text(lowtide):
 
 
 def test_trains_in_mixed_precision(lowtide):
-    options = ["train", *TINY, "--batch", "128", "--steps", "3", "--budget", "80%", "--check"]
-    done = lowtide(*options, "--precision", "bf16", "--json")
+    options = ["train", *TINY, "--batch", "128", "--steps", "3", "--check"]
+    done = lowtide(*options, "--budget", "80%", "--precision", "bf16", "--json")
     assert done.code == 0, done.err
     assert done.json["bit_identical"]
     assert "skipped_steps" not in done.json
+    # Where a processor computes in fp16, an op of this small model works in most of its memory.
+    options += "--budget", "100%"
     done = lowtide(*options, "--precision", "fp16", "--loss-scale", 2.0 ** 90, "--json")
     assert done.code == 0, done.err
     assert done.json["bit_identical"]
