@@ -93,8 +93,11 @@ class Searches {
 
   /// The plan of the fewest bytes is the answer, if it is within the budget; or else the refusal
   /// names what it takes. The search for it is the same for every budget and on a busy machine,
-  /// limited by work alone: so a budget that a refusal names is met. 0 seconds: no limit.
-  void search_smallest(double seconds) {
+  /// limited by work alone, in proportion to the limit of `whole`: so a budget that a refusal names
+  /// is met.
+  void search_smallest(const Control& whole) {
+    whole.report("looking for the plan of the fewest bytes");
+    const double seconds = kSmallestShare * whole.limit_seconds();
     Control control = seconds > 0 ? Control::by_work(seconds) : Control();
     Planned smallest = search_once(smallest_, control);
     add_bound(smallest);
@@ -165,8 +168,7 @@ class Searches {
 void search_below(Searches& searches, Control& control) {
   const auto report = [&](const std::string& message) { control.report(message); };
   const double limit = control.limit_seconds();
-  report("looking for the plan of the fewest bytes");
-  searches.search_smallest(kSmallestShare * limit);
+  searches.search_smallest(control);
   Control rounds(limit - kFirstRound, report);
   searches.search_for(rounds);
   if (!searches.has_plan()) searches.lower_smallest(kLowerShare * limit, report);
@@ -177,15 +179,10 @@ void search_below(Searches& searches, Control& control) {
 
 void search_in_rounds(Searches& searches, Control& control) {
   double round = kFirstRound;
-  if (searches.may_gain() && round < control.left_seconds()) {
-    Control part = part_of_time(control, round);
-    searches.search_for(part);
-    round *= kRoundGrowth;
-    if (!searches.has_plan() && searches.may_gain()) return search_below(searches, control);
-  }
   for (; searches.may_gain() && round < control.left_seconds(); round *= kRoundGrowth) {
     Control part = part_of_time(control, round);
     searches.search_for(part);
+    if (!searches.has_plan() && searches.may_gain()) return search_below(searches, control);
   }
   searches.search_for(control);
 }
@@ -222,10 +219,7 @@ Planned plan_within(const Graph& graph, const strategy::Strategy& strategy, Byte
   Searches searches({graph, strategy, budget_bytes, reserved_bytes, /*for_smallest=*/false,
                      strategy::complete_options(strategy, options), control.limit_seconds()});
   if (!is_hopeless) search_in_rounds(searches, control);
-  if (!searches.has_plan() && !searches.has_smallest()) {
-    control.report("looking for the plan of the fewest bytes");
-    searches.search_smallest(kSmallestShare * control.limit_seconds());
-  }
+  if (!searches.has_plan() && !searches.has_smallest()) searches.search_smallest(control);
   Planned best = searches.best();
   best.seconds = clock.elapsed_seconds();
   best.repeatable = best.repeatable && !control.is_behind();

@@ -15,6 +15,21 @@ constexpr double kTogether = 0.2;
 /// A descent aims at a peak that is lower by one part of so many.
 constexpr Bytes kStepsDown = 256;
 
+/// Moves at one temperature, between looks at the clock.
+constexpr int kBatch = 256;
+
+/// Of the cooling, by moves or by the time limit, whichever is further ahead.
+double share_of_cooling(const Cooling& cooling, std::int64_t moves, const Control& control) {
+  const double of_moves = static_cast<double>(moves) / static_cast<double>(cooling.moves);
+  return std::max(of_moves, control.used_share());
+}
+
+double temperature_at(const Cooling& cooling, double share) {
+  if (cooling.first_temperature <= 0) return 0;
+  const double ratio = cooling.last_temperature / cooling.first_temperature;
+  return cooling.first_temperature * std::pow(ratio, share);
+}
+
 }  // namespace
 
 double typical_price(const remat::StageGraph& graph) {
@@ -201,17 +216,14 @@ void Annealer::adapt_weight(int moves, int fitting) {
 }
 
 std::int64_t Annealer::run(const Cooling& cooling, const Control& control) {
-  constexpr int kBatch = 256;
   constexpr int kParts = 6;  // each gives one of others()
   int part = 0;
   std::size_t before = others_.size();
   if (choices_.empty()) return 0;
-  const double ratio = cooling.last_temperature / cooling.first_temperature;
   std::int64_t done = 0;
   for (; done < cooling.moves && !control.should_stop(); done += kBatch) {
-    const double share = std::max(static_cast<double>(done) / static_cast<double>(cooling.moves),
-                                  control.used_share());
-    const double temperature = cooling.first_temperature * std::pow(ratio, share);
+    const double share = share_of_cooling(cooling, done, control);
+    const double temperature = temperature_at(cooling, share);
     plan_.take_work();
     int fitting = 0;
     for (int i = 0; i < kBatch; ++i) {
@@ -230,9 +242,6 @@ std::int64_t Annealer::run(const Cooling& cooling, const Control& control) {
 }
 
 void Annealer::descend(const Cooling& cooling, const Control& control) {
-  constexpr int kBatch = 256;
-  const bool is_hot = cooling.first_temperature > 0;
-  const double ratio = is_hot ? cooling.last_temperature / cooling.first_temperature : 0;
   std::vector<remat::Event> lowest = plan_.events();
   Bytes peak = plan_.memory().peak();
   const auto aim_lower = [&] {
@@ -243,9 +252,8 @@ void Annealer::descend(const Cooling& cooling, const Control& control) {
   plan_.take_work();
   std::int64_t idle = 0;
   while (peak > limit_ && idle < cooling.moves && !choices_.empty() && !control.should_stop()) {
-    const double share = std::max(static_cast<double>(idle) / static_cast<double>(cooling.moves),
-                                  control.used_share());
-    const double temperature = cooling.first_temperature * std::pow(ratio, share);
+    const double share = share_of_cooling(cooling, idle, control);
+    const double temperature = temperature_at(cooling, share);
     for (int i = 0; i < kBatch && peak > limit_; ++i, ++idle) {
       move(temperature);
       if (plan_.memory().peak() >= peak) continue;
