@@ -112,7 +112,7 @@ def test_a_share_of_dropout_may_change():
         model.zero_grad()
 
 
-def test_the_time_limit_is_shared():
+def test_the_time_limit_is_shared(costs_of_a_data_sheet):
     """A half for each number after the first one that has a plan: twice the limit in all."""
     inputs = tokens(4000, 8, 64), tokens(4000, 8, 64)
     lines = []

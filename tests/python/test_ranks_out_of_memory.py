@@ -1,6 +1,7 @@
 """The system refuses one rank memory at some request of a planned step: all ranks end, and say
 which one it was."""
 
+import ctypes
 import resource
 
 import lowtide
@@ -15,6 +16,7 @@ SIZE, BAD = 2, 1
 TIMEOUT = 20.0  # of the watchdogs, longer than a rank measures or plans
 LIMIT = 120  # of the tests, for the slowest machine
 PAGE = resource.getpagesize()
+M_MMAP_THRESHOLD = -3  # of mallopt(3)
 STEPS = 6
 #: With which no step can be made, as the square of the result takes 8 MiB, and with which all can.
 LITTLE_MIB, MUCH_MIB = 4, 400
@@ -31,6 +33,8 @@ def leave(free_mib):
 
 def training(free_mib, sharding):
     """From the fourth step on, the bad rank has so little memory left."""
+    # Freed memory goes back to the system, so that it can be refused.
+    assert ctypes.CDLL(None).mallopt(M_MMAP_THRESHOLD, 65536)
     comm = lowtide.Communicator.create()
     torch.set_num_threads(1)
     torch.manual_seed(1)
@@ -52,14 +56,13 @@ def training(free_mib, sharding):
 
 @pytest.mark.parametrize("free_mib", sweep([1, 4, 8, 12, 16, 24, 32, 48, 400], usual=[4]))
 @pytest.mark.parametrize("sharding", sweep(["full", "none"], usual=["full"]))
-def test_all_ranks_end_with_the_one_that_gets_no_memory(tmp_path, monkeypatch, free_mib, sharding):
-    # Freed memory goes back to the system, so that it can be refused.
-    monkeypatch.setenv("MALLOC_MMAP_THRESHOLD_", "65536")
+def test_all_ranks_end_with_the_one_that_gets_no_memory(tmp_path, free_mib, sharding):
     with RankProcesses(tmp_path, training, SIZE, free_mib, sharding) as ranks:
         outcomes = ranks.outcomes(LIMIT)
     if free_mib >= MUCH_MIB:
         assert [outcome.value for outcome in outcomes] == ["done"] * SIZE
     elif any(outcome.value != "done" for outcome in outcomes) or free_mib <= LITTLE_MIB:
+        assert outcomes[1 - BAD].error is not None, outcomes
         kind, text = outcomes[1 - BAD].error
         assert kind == "RankError" and text.startswith(f"rank {BAD} of {SIZE} failed: "), text
         assert "it ran out of memory" in text or "thread" in text, text

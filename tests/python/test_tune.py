@@ -8,9 +8,7 @@ import math
 import lowtide
 import pytest
 import torch
-from lowtide import _core
 from lowtide.__main__ import main
-from lowtide.pytorch.plans import planning
 from lowtide.pytorch.tune import trial
 from lowtide.pytorch.tune.combination import Combination
 from lowtide.pytorch.tune.combinations import Allowed, combinations
@@ -55,20 +53,13 @@ def keep_all_peak():
 
 
 @pytest.fixture(name="as_predicted")
-def runs_take_what_is_predicted(monkeypatch):
-    """So that no time of this machine decides: ops cost what a data sheet says."""
-    profiled = planning._profiled
-
-    def priced_by_rooflines(*arguments):
-        measured = profiled(*arguments)
-        return _core.estimated(measured, [None] * len(measured.ops))
-
+def runs_take_what_is_predicted(costs_of_a_data_sheet, monkeypatch):
+    """So that no time of this machine decides."""
     def measured(model, inputs, budget, combination, settings, updates, module=None):
         found = trial.planned(model, inputs, budget, combination, settings).found
         return trial.Measured(found.seconds, found.peak, budget)
 
     monkeypatch.setattr("lowtide.pytorch.tune.searches.measured", measured)
-    monkeypatch.setattr(planning, "_profiled", priced_by_rooflines)
 
 
 def test_where_all_fits_nothing_is_changed(whole, as_predicted):
