@@ -189,8 +189,9 @@ def test_a_pass_that_was_not_expected_takes_the_memory_of_another():
     wrapped = lowtide.wrap(built(Deep), rows(), budget=int(1.5 * whole(Deep)), time_limit=0.3)
     (region,) = session_of(wrapped).regions
     discarded = []
-    discard = region.discard
-    region.discard = lambda executor: (discarded.append(executor.pending_pass), discard(executor))
+    discard = region.passes.discard
+    region.passes.discard = lambda executor: (
+        discarded.append(executor.pending_pass), discard(executor))
     run = two_at_once
     peak_as_eager(wrapped, built(Deep), run)
     first_time = len(discarded)

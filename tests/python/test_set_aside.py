@@ -79,7 +79,7 @@ def test_passes_that_are_set_aside_have_the_bits_of_eager(seed):
         for executor in region.executors:
             if executor.pending_pass:
                 executor.set_aside()
-        passes.append(region.forward(chosen.plan, [
+        passes.append(region.passes.forward(region.priced.graph, chosen.plan, [
             value.detach() if isinstance(value, torch.Tensor) else value
             for value in given_to(region, model, x)]))
     (executor,) = region.executors
@@ -89,7 +89,7 @@ def test_passes_that_are_set_aside_have_the_bits_of_eager(seed):
         if not executor.is_pending(ticket):  # in exchange for the one that is
             executor.resume(ticket)
         torch.manual_seed(99)
-        gradients = region.backward(executor, [tangents[number]], copied=True)
+        gradients = region.passes.backward(executor, [tangents[number]], copied=True)
         by_name = dict(zip((region.captured.graph.tensors[index].name.split("model.")[-1]
                             for index in region.captured.primals), gradients))
         names = [*(name for name, _ in model.named_parameters()), "arguments.0"]
@@ -112,7 +112,7 @@ def test_what_waits_takes_what_was_promised_and_goes_with_its_ticket():
 
     def wait(count):
         for _ in range(count):
-            tickets.append(region.forward(chosen.plan, given)[1])
+            tickets.append(region.passes.forward(region.priced.graph, chosen.plan, given)[1])
             next(iter(region.executors)).set_aside()
 
     peak, _, _ = profiled(lambda: wait(3))
@@ -133,10 +133,10 @@ def test_an_exchange_takes_no_more_memory():
     model, session = session_for(8, rows=512)
     region, plans = plans_of(session)
     given = [value.detach() for value in given_to(region, model, torch.randn(512, 8))]
-    _, first = region.forward(plans.keeping_all.plan, given)
+    _, first = region.passes.forward(region.priced.graph, plans.keeping_all.plan, given)
     (executor,) = region.executors
     executor.set_aside()
-    _, second = region.forward(plans.keeping_all.plan, given)
+    _, second = region.passes.forward(region.priced.graph, plans.keeping_all.plan, given)
     peak, left, _ = profiled(lambda: executor.resume(first))
     assert left == 0 and peak <= 32768 < executor.aside_bytes
     assert executor.is_pending(first) and executor.passes_aside == 1
@@ -148,7 +148,7 @@ def test_only_a_ticket_that_waits_is_resumed():
     model, session = session_for(6)
     region, plans = plans_of(session)
     given = [value.detach() for value in given_to(region, model, torch.randn(16, 8))]
-    _, ticket = region.forward(plans.keeping_all.plan, given)
+    _, ticket = region.passes.forward(region.priced.graph, plans.keeping_all.plan, given)
     (executor,) = region.executors
     executor.set_aside()
     with pytest.raises(lowtide.InputError, match="no pass is set aside for this ticket"):

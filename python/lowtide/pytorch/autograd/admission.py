@@ -92,7 +92,7 @@ class Admission:
         for _, other, executor in sorted(waiting, key=lambda pending: pending[0]):
             if self.taken_bytes(region) <= limit_bytes:
                 return
-            other.discard(executor)
+            other.passes.discard(executor)
             self.discarded_passes = True
 
     def taken_bytes(self, region: Region) -> int:
@@ -118,4 +118,4 @@ def _why_kept(region: Region) -> str | None:
     """Why pending passes of the region keep their blocks; None where they need not."""
     if region.ends_what_it_began:
         return "it began in another number of slices than steps have now"
-    return region.why_not_replayable
+    return region.passes.why_not_replayable

@@ -76,7 +76,7 @@ class CopiesOfSteps:
 
     def end_pass(self, region: Region) -> None:
         """A backward pass of the region has run."""
-        last = region.moves.last
+        last = region.passes.moves.last
         self.moved = last if self._begins_step else self.moved + last
         self._begins_step = False
         self._moved_before = None

@@ -51,8 +51,9 @@ def measured_error(region: Region, plan: Plan, primals: Sequence,
     tangents = _tangents(region)
     exact: dict[int, torch.Tensor] = {}
     with random_numbers_kept(device):
-        plain.visit_gradients(exact_plan, primals, tangents, lambda position, gradient:
-                              exact.__setitem__(position, gradient.clone()))
+        plain.passes.visit_gradients(plain.priced.graph, exact_plan, primals, tangents,
+                                     lambda position, gradient:
+                                     exact.__setitem__(position, gradient.clone()))
     plain.executors.release_idle()
     norms: dict[int, tuple[float, float]] = {}
 
@@ -61,7 +62,7 @@ def measured_error(region: Region, plan: Plan, primals: Sequence,
         norms[position] = (gradient.double().sub(exact.pop(position)).norm().item(), size)
 
     with random_numbers_kept(device):
-        region.visit_gradients(plan, primals, tangents, compare)
+        region.passes.visit_gradients(region.priced.graph, plan, primals, tangents, compare)
     tensors, indices = region.captured.graph.tensors, region.captured.primals
     by_name = {tensors[indices[position]].name: norm for position, norm in norms.items()}
     total = [math.hypot(*column) for column in zip(*by_name.values())]

@@ -32,14 +32,14 @@ class GradientsInBlocks:
     def holding(self) -> list[Region]:
         """In whose blocks somebody keeps gradients nevertheless, others than those in ``.grad``."""
         return [region for region in self._regions
-                if not region.copies_gradients and region.holds_gradients]
+                if not region.passes.copies_gradients and region.holds_gradients]
 
     def count(self, kept_bytes: int, holding: Sequence[Region]) -> None:
         """So many bytes are kept. The gradients of the regions ``holding`` get memory of their own
         from now on: they would keep the block where they lie."""
         self._account.reserve_gradients(kept_bytes)
         for region in holding:
-            region.copies_gradients = True
+            region.passes.copies_gradients = True
             self._account.invalidate()
 
     def leave_for_budget(self, region: Region) -> None:

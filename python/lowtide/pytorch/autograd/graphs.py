@@ -152,7 +152,7 @@ class Graphs:
         self.steps.retired.discard(region)
         self.regions[:] = [other for other in self.regions if other is not region]
         self._put(region, before)
-        region.copies_gradients = before.copies_gradients
+        region.passes.copies_gradients = before.passes.copies_gradients
         graph.region = region
         del self._plans[before]
         self._plans[region] = region.plans
@@ -184,7 +184,7 @@ class Graphs:
             plan = self.step_plans.of(region)
             needed_bytes = region.block_bytes(plan)
             require_device_memory(needed_bytes, device, self.account.budget)
-            region.reserve(plan)
+            region.passes.reserve(region.priced.graph, plan)
             self.state.settle(device, self.slower_for(device))
             self.state.bring_back()
         except BaseException:

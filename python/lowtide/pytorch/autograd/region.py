@@ -1,20 +1,14 @@
-"""One captured graph of a model: its plans, and its forward and backward passes."""
+"""One captured graph of a model: its plans, and what they take."""
 
 from __future__ import annotations
 
-import contextlib
-import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 
-import torch
-
-from ... import Error, Plan, _runtime
+from ... import Plan, _runtime
 from ..budget.account import Afterwards
 from ..budget.may_move import MayMove
 from ..budget.settings import Settings
 from ..capture import Captured
-from ..capture.captured import BOUNDARY
-from ..capture.updates import GradientVisit, updating
 from ..common.notices import Notices
 from ..optimizer.fused_updates import FusedUpdates
 from ..plans.cost_units import as_cost
@@ -34,27 +28,18 @@ from ..shards.overlap import overlapped
 from ..shards.step_time import overlapped_cost
 from ..stash import Stash
 from .dropped_results import DroppedResults
-from .executor_values import ExecutorValues
 from .executors import Executors
 from .moves_of_passes import MovesOfPasses
-from .recordable import explained, require_recordable
-from .replayable import why_not_replayable
-from .saved_tensors import tensors_to_save
+from .passes_of_graph import PassesOfGraph
+from .recordable import require_recordable
 from .sizes_of_graph import SizesOfGraph
-
-#: The executor serves the allocator of the whole process, so one pass runs at a time, and what it
-#: decided before holds until it is over.
-ONE_PASS_AT_A_TIME = threading.RLock()
 
 _NOTHING = Afterwards()
 
 
 class Region:
-    """Runs a captured graph: ``forward`` with the primals, and ``backward`` in the executor that
-    awaits the ticket which it gave.
-
-    The backward pass of a ticket runs once. ``replay`` runs both halves for a ticket whose backward
-    pass was run already, or whose block was freed to have the memory for something else.
+    """The plans of a captured graph, by all that they depend on, and its ``passes``, which run them
+    in ``executors``.
 
     ``afterwards``: what follows its passes. ``slower``: where values may move, from
     ``let_move`` on. ``updates``: what updates parameters in a backward pass, taking
@@ -69,8 +54,8 @@ class Region:
                  stashes: Sequence[Stash] = (), plain: Region | None = None,
                  sizes: SizesOfGraph | None = None, notices: Notices | None = None):
         self.captured, self.stashes, self.plain = captured, tuple(stashes), plain
-        self._updates, self._update_bytes = updates, update_bytes
         self._slower, self._may_move = slower, MayMove.NOTHING
+        self._update_bytes = update_bytes
         self._settings, self._relatives, self._afterwards = settings, relatives, afterwards
         self._notices = notices or Notices()
         if settings.cuda_graph:
@@ -95,15 +80,10 @@ class Region:
             for dropped in {self.results.now, frozenset(self.results.droppable)})
         self._whole_bytes: int = plain._whole_bytes if plain else self._kept_bytes
         self.executors = Executors(captured.device, settings.cuda_graph, slower)
-        self.moves = MovesOfPasses(self.executors, captured.device, slower)
-        self.why_not_replayable = why_not_replayable(captured)
-        self.saved = tensors_to_save(captured)
-        self._values = ExecutorValues(captured)
+        self.passes = PassesOfGraph(captured, settings, self.executors,
+                                    MovesOfPasses(self.executors, captured.device, slower), updates)
         self._gradient_error: object | None = None
         self._kept: tuple[PricedGraph, float] | None = None
-        self._ran: _runtime.Executor | None = None
-        #: Whether each gradient is given memory of its own, as the caller keeps them.
-        self.copies_gradients = False
         #: Whether pending passes keep their blocks, as no other region can run them again.
         self.ends_what_it_began = False
 
@@ -234,7 +214,7 @@ class Region:
     @property
     def copied_gradient_bytes(self) -> int:
         """What gradients take beside the block where they were made."""
-        return self._values.gradient_bytes if self.copies_gradients else 0
+        return self.passes.copied_gradient_bytes
 
     @property
     def uncounted_bytes(self) -> int:
@@ -271,7 +251,7 @@ class Region:
         layout = self._settings.layout
         if layout is None:
             return plan.cost
-        placed = len(self._values.parameters) if layout.shards else 0
+        placed = self.passes.parameter_count if layout.shards else 0
         return (overlapped_cost(self.priced.graph, plan, layout.costs)
                 + layout.costs.outside(placed, moves=plan.slower_bytes > 0))
 
@@ -309,125 +289,3 @@ class Region:
     def holds_gradients(self) -> bool:
         """Whether gradients live in a block that no pending pass needs any more."""
         return any(not executor.idle and not executor.pending_pass for executor in self.executors)
-
-    def forward(self, plan: Plan, primals: Sequence) -> tuple[list, torch.Tensor]:
-        """The forward outputs, and the ticket of the pending pass."""
-        with ONE_PASS_AT_A_TIME:
-            executor = self._idle(plan)
-            given = self._values.residents(primals)
-            try:
-                self.moves.send_away(executor, plan, given)
-                with explained(executor, self.captured):
-                    found, ticket = executor.forward(given, self._values.forward_wanted)
-            except BaseException:
-                self.moves.bring_back()
-                raise
-        return self._values.forward_outputs(found), ticket
-
-    def reserve(self, plan: Plan) -> None:
-        """Takes the room in slower memory that a pass by the plan needs. Raises Error where there
-        is none, on whatever rank, so that this is known before a step."""
-        group = self._settings.group
-        if not plan.slower_bytes:
-            return
-        if group is None:
-            self._idle(plan)
-        else:
-            group.together("take room in slower memory", lambda: self._idle(plan))
-
-    def rehearse(self, plan: Plan, primals: Sequence) -> None:
-        """Records both halves without a step, so that what cannot be recorded is known by now. Does
-        nothing where an op writes what the caller has and cannot run without that."""
-        if any(op.mutates and not op.recomputable for op in self.captured.graph.ops
-               if op.type != BOUNDARY):
-            return
-        with ONE_PASS_AT_A_TIME:
-            executor = self._idle(plan)
-            try:
-                with explained(executor, self.captured):
-                    executor.rehearse(self._values.residents(primals))
-            finally:
-                executor.release()
-
-    def backward(self, executor, tangents: Sequence[torch.Tensor], copied: bool = False) -> list:
-        """One gradient, or None, for each primal: of the pass that is pending in the executor.
-
-        With ``copied``, those that are no parameter's lie in memory of their own: what goes on to
-        other graphs then holds nothing of this one's block.
-        """
-        with ONE_PASS_AT_A_TIME, explained(executor, self.captured), self._updating():
-            self._ran = executor
-            found = executor.backward(tangents, self._values.backward_wanted)
-        return self._gradients(found, copied)
-
-    def replay(self, plan: Plan, ticket: torch.Tensor, saved: Sequence[torch.Tensor],
-                       tangents: Sequence[torch.Tensor]) -> list:
-        """The same for a ticket that nobody awaits, gradients ``copied``.
-
-        ``saved``: what autograd saved; of it the primals are needed, as ``self.saved`` lists them.
-        """
-        with ONE_PASS_AT_A_TIME, self._updating():
-            executor = self._ran = self._idle(plan)
-            given = self._values.residents_of_saved(dict(zip(self.saved.primals, saved)))
-            self.moves.send_away(executor, plan, given)
-            found = executor.replay(ticket, given, tangents, self._values.backward_wanted)
-        return self._gradients(found, True)
-
-    def visit_gradients(self, plan: Plan, primals: Sequence, tangents: Sequence[torch.Tensor],
-                        visit: Callable[[int, torch.Tensor], None]) -> None:
-        """Calls ``visit(position, gradient)`` for each parameter of a pass that updates nothing and
-        leaves the primals as they are. A gradient holds until the call returns."""
-        parameters = self._values.parameters
-        positions = {primals[position].data_ptr(): position for position in parameters}
-        given = self._values.with_copies(primals)
-        with ONE_PASS_AT_A_TIME:
-            self.reserve(plan)
-            executor = self._idle(plan)
-            seen = GradientVisit(lambda gradient, parameter:
-                                 visit(positions[parameter.data_ptr()], gradient))
-            with explained(executor, self.captured), updating(seen):
-                pending = executor.forward(self._values.residents(given),
-                                           self._values.forward_wanted)
-                found = executor.backward(tangents, self._values.backward_wanted)
-                del pending  # without its ticket the pass would be over
-            for position, gradient in enumerate(self._values.gradients(found)):
-                if position in parameters and gradient is not None:
-                    visit(position, gradient)
-
-    def end_pass(self) -> None:
-        """After a backward pass, when the blocks that it does not need were given back."""
-        executor, self._ran = self._ran, None
-        self.moves.end_pass(self.priced.graph, executor)
-
-    @contextlib.contextmanager
-    def _updating(self) -> Iterator[None]:
-        if self._updates is None:
-            yield
-            return
-        with self._updates.of_backward() as updates, updating(updates):
-            yield
-
-    def require_replayable(self) -> None:
-        """Raises Error where a backward pass cannot be run a second time."""
-        if self.why_not_replayable is not None:
-            raise Error(
-                f"the backward pass of {self.name} was run already, and its forward pass cannot be "
-                f"run again for another one: {self.why_not_replayable}. Call backward() once for "
-                f"each forward pass (add the losses up instead of retain_graph=True), or run this "
-                f"model without Lowtide")
-
-    def discard(self, executor) -> None:
-        """Frees the block of a pending pass; its backward pass will replay the forward pass."""
-        with ONE_PASS_AT_A_TIME:
-            executor.discard()
-            executor.release()
-
-    def _idle(self, plan: Plan):
-        return self.executors.idle(plan, self.priced.graph)
-
-    def _gradients(self, found: list[torch.Tensor], copied: bool) -> list:
-        if self.copies_gradients:
-            found = [tensor.clone() for tensor in found]
-        elif copied:
-            found = self._values.with_copies_to_pass_on(found)
-        return self._values.gradients(found)

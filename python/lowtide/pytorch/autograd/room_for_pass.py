@@ -42,7 +42,7 @@ class RoomForPass:
     def bring_back(self) -> None:
         """Parameters that a pass has sent away: another graph may use them."""
         for region in self._regions:
-            region.moves.bring_back()
+            region.passes.moves.bring_back()
 
     def _reserved(self, region: Region, plan: Callable[[], Plan]) -> Plan:
         """What ``plan`` gives. One that was found in the background may need more slower memory
@@ -51,7 +51,7 @@ class RoomForPass:
         self.bring_back()
         while True:
             try:
-                region.reserve(found)
+                region.passes.reserve(region.priced.graph, found)
                 return found
             except Error:
                 if not self._copies.give_up(region, found):

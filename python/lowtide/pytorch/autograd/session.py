@@ -31,11 +31,12 @@ from .graph_report import graph_report
 from .graphs import Graphs
 from .kept_gradients import KeptGradients
 from .meter import Meter
+from .passes_of_graph import ONE_PASS_AT_A_TIME
 from .place_of_state import PlaceOfState
 from .place_of_values import PlaceOfValues
 from .planned_graph import PlannedGraph
 from .recordable import refuse_recording_from_outside
-from .region import ONE_PASS_AT_A_TIME, Region
+from .region import Region
 from .room_for_pass import RoomForPass
 from .room_outside import RoomOutside
 from .sizes_of_graph import SizesOfGraph
@@ -226,7 +227,8 @@ class Session:
         """What is to be known before the first step, and needs what the model is called with."""
         self._measure_error(region, primals)
         if self.settings.cuda_graph:
-            region.rehearse(self.plan_for(region), primals)
+            plan = self.plan_for(region)
+            region.passes.rehearse(region.priced.graph, plan, primals)
 
     def _forward(self, region: Region, primals: Sequence) -> tuple[list, torch.Tensor]:
         if not any(other.pending_passes for other in self.regions):
@@ -236,8 +238,9 @@ class Session:
         self._gradients.track(primals)
         if self._steps.observe(region):
             self._account.invalidate()
-        result = region.forward(self._room_for_pass.forward(region), primals)
-        self._meter.note_uncounted(region.moves.uncounted_before)
+        plan = self._room_for_pass.forward(region)
+        result = region.passes.forward(region.priced.graph, plan, primals)
+        self._meter.note_uncounted(region.passes.moves.uncounted_before)
         self._step_plans.has_run = True
         return result
 
@@ -258,7 +261,7 @@ class Session:
                  tangents: Sequence[torch.Tensor]) -> list:
         """The gradients for a ticket, whose backward pass may have run already (``retain_graph``).
 
-        ``saved``: what autograd saved of the pass, as ``region.saved`` lists it.
+        ``saved``: what autograd saved of the pass, as ``region.passes.saved`` lists it.
         """
         refuse_recording_from_outside(graph.captured.device)
         with (self._between_passes.one_pass(self._change_budget.end_before_pass),
@@ -268,7 +271,7 @@ class Session:
                 gradients = self._backward(region, executor, ticket, saved, tangents)
             finally:
                 region.executors.release_unused()
-                region.end_pass()
+                region.passes.end_pass(region.priced.graph)
             self._copies.end_pass(region)
             self._graphs.ran_last = graph
             self._step_plans.has_trained = True
@@ -279,18 +282,18 @@ class Session:
                   saved: Sequence[torch.Tensor], tangents: Sequence[torch.Tensor]) -> list:
         more = self._agreed.backward(region, executor is None, self._admission.taken_bytes(region))
         if executor is not None:
-            gradients = region.backward(executor, tangents, self._will_replay())
+            gradients = region.passes.backward(executor, tangents, self._will_replay())
             if region.observe_results(self._agreed.held_results(region, executor.held_results)):
                 self._account.invalidate()
                 self._room_outside.step_is_typical = False
         else:
-            region.require_replayable()
+            region.passes.require_replayable()
             if region not in self.regions:  # another number of slices runs now
                 with self._between_passes.lock:
                     self._graphs.retire(region)
             self._clear_gradients(region)
             plan = self._room_for_pass.replay(region, more)
-            gradients = region.replay(plan, ticket, saved, tangents)
+            gradients = region.passes.replay(region.priced.graph, plan, ticket, saved, tangents)
         self._meter.read(0 if self._updates is None else self._updates.take_made_bytes())
         return gradients
 

@@ -122,7 +122,7 @@ class Variants:
             self._refuse_zeros(region, waiting, used)
         if planned != self._all_used:
             if waiting is not None:
-                region.discard(waiting)
+                region.passes.discard(waiting)
             saved = self._saved_of_full(self._traces[planned], saved)
         return self._with_zeros(ticket, saved, tangents)
 
@@ -137,7 +137,7 @@ class Variants:
     def _refuse_zeros(self, region: Region, waiting, used: Used) -> NoReturn:
         """Updates by gradients of zeros are none that eager PyTorch makes."""
         if waiting is not None:
-            region.discard(waiting)
+            region.passes.discard(waiting)
         self.expected = self._plannable(used)
         raise Error(f"the loss uses other results of {self._full.captured.graph.name} than the "
                     f"step was planned for, and with fused_update=True the parameters behind the "

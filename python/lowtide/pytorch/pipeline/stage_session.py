@@ -98,7 +98,7 @@ class StageSession:
         region = graph.region
         self._clear_block(region)
         assert self._plan is not None, "a stage is given a plan before it runs"
-        found = region.forward(self._plan.plan, primals)
+        found = region.passes.forward(region.priced.graph, self._plan.plan, primals)
         self.busy += time.perf_counter() - begin
         return found
 
@@ -111,11 +111,11 @@ class StageSession:
             (executor,) = region.executors
             executor.resume(ticket)
         # The first micro-batch's become .grad. Those of others are added to that, and dropped.
-        region.copies_gradients = not self._has_gradients and any(
+        region.passes.copies_gradients = not self._has_gradients and any(
             parameter.grad is None for parameter in self._parameters)
         self._has_gradients = True
-        gradients = region.backward(executor, tangents, copied=True)
-        region.end_pass()
+        gradients = region.passes.backward(executor, tangents, copied=True)
+        region.passes.end_pass(region.priced.graph)
         self.busy += time.perf_counter() - begin
         return gradients
 

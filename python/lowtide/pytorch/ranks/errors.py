@@ -16,6 +16,8 @@ class RankError(Error):
     """A rank failed, or a collective did. ``rank``: of the rank that is the cause, None where
     that is not known."""
 
+    __module__ = "lowtide"  # where users find it
+
     def __init__(self, message: str, rank: int | None = None):
         super().__init__(message)
         self.rank = rank
