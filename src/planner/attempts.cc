@@ -186,22 +186,25 @@ class Attempts {
     return best_to_lay_out(std::move(found), std::move(decision.alternatives));
   }
 
+  /// What a layout should need. Of the fewest bytes it must not depend on the budget.
+  Bytes goal() const { return for_smallest_ ? smallest_peak_.value_or(budget_) : budget_; }
+
   /// The answer, or when its addresses do not fit the first alternative whose addresses do, or else
   /// the one that comes closest.
   Found best_to_lay_out(Found found, std::vector<std::vector<OpId>> alternatives) {
     const double good_enough = kGoodEnough * found.plan.cost;
     int doubtful = 0;
     for (std::vector<OpId>& other : alternatives) {
-      if (found.needed_bytes <= budget_ || is_late()) break;
+      if (found.needed_bytes <= goal() || is_late()) break;
       Plan plan = lower_in_place(graph_, other);
       // With little time, or some tried, only one that fits if its layout wastes no more; the last
       // one needs the least.
       const Bytes waste = found.needed_bytes - found.plan.peak_bytes;
-      const bool is_doubtful = plan.peak_bytes + waste > budget_ && &other != &alternatives.back();
+      const bool is_doubtful = plan.peak_bytes + waste > goal() && &other != &alternatives.back();
       if (is_doubtful && (++doubtful > kDoubtfulLayouts || is_late(kLayoutShare))) continue;
       Found next = found_from(std::move(other), std::move(plan), Care::quick);
       const bool costs_more = next.plan.cost > good_enough && !is_late(kLayoutShare);
-      if (next.needed_bytes <= budget_ && costs_more) {
+      if (next.needed_bytes <= goal() && costs_more && !for_smallest_) {
         offer(std::move(next));
         break;
       }
@@ -240,8 +243,7 @@ class Attempts {
   Found found_from(std::vector<OpId> executions, Plan without_addresses, Care care) const {
     // The work ends it mostly; on a busy machine, time, so that some is left to ask for less.
     const Control part = share_of_time(control_, care == Care::thorough ? 0.3 : 0.1);
-    const Bytes goal = for_smallest_ ? smallest_peak_.value_or(budget_) : budget_;
-    Plan plan = placed(std::move(without_addresses), goal, packing_work(care), part);
+    Plan plan = placed(std::move(without_addresses), goal(), packing_work(care), part);
     return found_with(std::move(plan), std::move(executions));
   }
 

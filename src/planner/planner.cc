@@ -15,6 +15,7 @@
 #include "planner/attempts.h"
 #include "planner/realize.h"
 #include "planner/why_not_less.h"
+#include "remat/stage_graph.h"
 
 namespace lowtide::planner {
 namespace {
@@ -109,7 +110,7 @@ class Searches {
   void lower_smallest(double seconds, const Control::Listener& listener) {
     if (!best_->smallest_plan || Control::stop_requested()) return;
     Search next = smallest_;
-    next.start = executions_of(*best_->smallest_plan);
+    next.start = start_from(*best_->smallest_plan);
     next.options[kSeed] += 1;
     Control control = Control::by_work(seconds, listener);
     Planned smaller = search_once(next, control);
@@ -121,7 +122,7 @@ class Searches {
   /// Of a plan that a descent to the fewest bytes found, whatever it costs.
   void make_cheaper(Control& control) {
     Search next = search_;
-    next.start = executions_of(*best_->plan);
+    next.start = start_from(*best_->plan);
     take(search_once(next, control));
   }
 
@@ -131,6 +132,11 @@ class Searches {
   }
 
  private:
+  /// As a strategy would answer it: it knows no views.
+  std::vector<OpId> start_from(const Plan& plan) const {
+    return remat::only_stages(remat::StageGraph(search_.graph), executions_of(plan));
+  }
+
   void search_again(Control& control) {
     control.count(kNanosecondsPerOp * search_.graph.num_ops());
     take(search_once(search_, control));

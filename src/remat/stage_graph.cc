@@ -1,6 +1,7 @@
 #include "remat/stage_graph.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "plan/in_place.h"
@@ -169,6 +170,13 @@ std::vector<OpId> stage_order(const StageGraph& graph) {
   std::vector<OpId> order;
   for (int i = 0; i < graph.end(); ++i) order.push_back(graph.stage(i).op);
   return order;
+}
+
+std::vector<OpId> only_stages(const StageGraph& graph, std::vector<OpId> executions) {
+  const std::vector<OpId> stages = stage_order(graph);
+  const std::set<OpId> known(stages.begin(), stages.end());
+  std::erase_if(executions, [&](OpId id) { return !known.contains(id); });
+  return executions;
 }
 
 std::vector<Bytes> keep_all_profile(const StageGraph& graph) {

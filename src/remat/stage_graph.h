@@ -80,6 +80,9 @@ class StageGraph {
 
 /// The ops of all stages, each once.
 std::vector<OpId> stage_order(const StageGraph& graph);
+/// Those of the executions that run a stage. A plan runs plain views too, and may run ops that
+/// nothing needs.
+std::vector<OpId> only_stages(const StageGraph& graph, std::vector<OpId> executions);
 
 /// Bytes in use, residents and workspace included, while each stage first runs, when every stage
 /// runs once.

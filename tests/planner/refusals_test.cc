@@ -70,5 +70,11 @@ TEST(Refusals, NameFewerBytesThatAreMetWhereThereIsTimeToGoOn) {
   EXPECT_TRUE(is_any_smaller);
 }
 
+/// A plan runs views, which no search knows: what goes on from a plan leaves them out.
+TEST(Refusals, GoOnToFewerBytesWhereThereAreViews) {
+  const Graph graph = testing::random_graph(2, {.ops = 60, .effects = false});
+  EXPECT_TRUE(searched_within(graph, bounds::budget_floor(graph), 5.2).smallest_plan);
+}
+
 }  // namespace
 }  // namespace lowtide::planner

@@ -361,5 +361,21 @@ TEST(DescentInOtherOrders, GoesOnFromAPlanOfFewBytes) {
   EXPECT_GE(smaller, 4);
 }
 
+// What a plan takes is counted with its writes in place, as in each descent from it.
+TEST(DescentInOtherOrders, CountsWhatThePlanTakesThatItGoesOnFrom) {
+  GraphData data;
+  data.tensors = {testing::value("x", 100), testing::value("y", 100)};
+  data.ops = {testing::op("make x", {}, {0}), testing::op("make y", {0}, {1})};
+  data.ops.back().inplace = {{0, 0}};
+  data.outputs = {1};
+  const Graph graph(std::move(data));
+  Control over = Control::by_work(1);
+  over.count(1e10);
+  const Strategy& search = find_strategy("search");
+  const std::vector<OpId> each{0, 1};
+  const Decision further = search.decide({graph, 0, default_options(search), over, each});
+  EXPECT_EQ(further.smallest_peak, 100);
+}
+
 }  // namespace
 }  // namespace lowtide::strategy
