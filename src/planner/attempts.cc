@@ -15,6 +15,7 @@
 #include "plan/optimal.h"
 #include "planner/bracket.h"
 #include "planner/realize.h"
+#include "planner/smaller_arena.h"
 #include "planner/spare_room.h"
 #include "planner/why_not_less.h"
 
@@ -27,7 +28,9 @@ constexpr int kAttempts = 8;
 constexpr double kFirstShare = 0.45;
 constexpr double kLaterShare = 0.4;
 /// The same of the first one for the plan of the fewest bytes: the next one goes on from its plan.
-constexpr double kFirstShareForSmallest = 0.75;
+/// Where it goes on from a plan itself, changes that lower its arena gain more.
+constexpr double kDescentShare = 0.75;
+constexpr double kLaterDescentShare = 0.4;
 /// Share of the time limit after which alternatives that may well not fit are no longer laid out,
 /// and a fitting one that costs more is taken.
 constexpr double kLayoutShare = 0.75;
@@ -141,6 +144,7 @@ class Attempts {
     }
     stopped_ = stopped_ || stopped;
     if (!found) return false;
+    found = in_smaller_arena(std::move(*found));
     if (found->needed_bytes <= budget_) return accept(with_less_spare_room(std::move(*found)));
     planned_.smallest_budget = found->needed_bytes;
     planned_.smallest_plan = std::move(found->plan);
@@ -148,6 +152,13 @@ class Attempts {
     planned_.smallest_plan->budget_bytes = found->needed_bytes;
     require_valid(graph_, *planned_.smallest_plan);
     return false;
+  }
+
+  Found in_smaller_arena(Found found) const {
+    if (!strategy_.may_lose_reruns) return found;
+    PlacedPlan smaller =
+        with_smaller_arena(graph_, {std::move(found.plan), std::move(found.executions)}, control_);
+    return found_with(std::move(smaller.plan), std::move(smaller.executions));
   }
 
   /// The plan that a strategy told of when it found none within the budget. Its layout is limited
@@ -275,7 +286,9 @@ class Attempts {
   }
 
   Control limited_control() const {
-    if (for_smallest_ && !smallest_peak_) return share_of_time(control_, kFirstShareForSmallest);
+    if (for_smallest_ && !smallest_peak_) {
+      return share_of_time(control_, adapted_.empty() ? kDescentShare : kLaterDescentShare);
+    }
     return share_of_time(control_, bracket_.has_begun() ? kLaterShare : kFirstShare);
   }
 

@@ -9,6 +9,9 @@
 
 namespace lowtide::planner {
 
+/// What lower_in_place() takes, for each action of the plan.
+inline constexpr double kLoweringNanoseconds = 200;
+
 /// The steps from an order of executions to a verified plan with addresses.
 
 /// With writes in place, without addresses.

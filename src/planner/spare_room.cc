@@ -2,16 +2,11 @@
 
 #include <algorithm>
 #include <functional>
-#include <iterator>
-#include <optional>
-#include <span>
 #include <utility>
 
-#include "graph/permuted.h"
 #include "layout/warm_start.h"
-#include "ordering/lower_memory_order.h"
-#include "plan/in_place.h"
-#include "plan/lower.h"
+#include "planner/plan_events.h"
+#include "planner/realize.h"
 #include "remat/moves.h"
 
 namespace lowtide::planner {
@@ -21,27 +16,24 @@ namespace {
 /// vain.
 constexpr std::int64_t kPatience = 1000;
 constexpr std::int64_t kMorePatience = 8;
-/// What it takes to lower a plan, in nanoseconds for each action.
-constexpr double kPerAction = 200;
 
 class SpareRoom {
  public:
-  /// `order` leads from the ops of the stages to those of the graph.
-  SpareRoom(const Graph& graph, const remat::StageGraph& stages, std::span<const OpId> order,
-            PlacedPlan given, const packing::PackingGoal& goal, const Control& control)
+  SpareRoom(const Graph& graph, const PlanEvents& known, PlacedPlan given,
+            const packing::PackingGoal& goal, const Control& control)
       : graph_(graph),
-        stages_(stages),
-        order_(order),
+        known_(known),
+        stages_(known.stages()),
         goal_(goal),
         work_left_(goal.work),
         control_(control),
         best_(std::move(given)),
         warm_(graph, best_.plan),
-        events_(stages, *goal.capacity + graph.resident_bytes()),
-        moves_(stages, events_) {}
+        events_(stages_, *goal.capacity + graph.resident_bytes()),
+        moves_(stages_, events_) {}
 
-  PlacedPlan without(std::vector<remat::Event> reruns) {
-    remat::change_to(events_, std::move(reruns));
+  PlacedPlan without() {
+    remat::change_to(events_, known_.reruns());
     goal_.work = kPatience * static_cast<std::int64_t>(best_.plan.actions.size());
     while (!is_over()) {
       gave_up_ = false;
@@ -111,10 +103,9 @@ class SpareRoom {
 
   /// Whether the plan of these events costs less than the best and has addresses; then it is that.
   bool lay_out() {
-    std::vector<OpId> executions = remat::executions_of(stages_, events_.events());
-    if (!order_.empty()) executions = mapped(executions, order_);
-    Plan plan = with_in_place(graph_, lower(graph_, executions));
-    control_.count(kPerAction * static_cast<double>(plan.actions.size()));
+    std::vector<OpId> executions = known_.executions_with(events_.events());
+    Plan plan = lower_in_place(graph_, executions);
+    control_.count(kLoweringNanoseconds * static_cast<double>(plan.actions.size()));
     if (plan.cost >= best_.plan.cost) return false;
     layout::Repair attempt = warm_.layout_of(plan, goal_, control_);
     work_left_ -= attempt.work;
@@ -127,8 +118,8 @@ class SpareRoom {
   }
 
   const Graph& graph_;
+  const PlanEvents& known_;
   const remat::StageGraph& stages_;
-  const std::span<const OpId> order_;
   packing::PackingGoal goal_;  // of one layout
   std::int64_t work_left_;
   const Control& control_;
@@ -139,43 +130,13 @@ class SpareRoom {
   bool gave_up_ = false;  // on some layout, since reruns were last tried from the first on
 };
 
-/// Those that are stages.
-std::vector<OpId> without_views(const remat::StageGraph& stages, std::span<const OpId> executions) {
-  std::vector<OpId> ops = remat::stage_order(stages);
-  std::ranges::sort(ops);
-  std::vector<OpId> result;
-  std::ranges::copy_if(executions, std::back_inserter(result),
-                       [&](OpId id) { return std::ranges::binary_search(ops, id); });
-  return result;
-}
-
-/// The reruns of executions of stages; nothing where events cannot say what these are.
-std::optional<std::vector<remat::Event>> reruns_of(const remat::StageGraph& stages,
-                                                   std::span<const OpId> executions) {
-  std::vector<remat::Event> reruns = remat::events_of(stages, executions);
-  const auto may_run = [&](remat::Event event) { return stages.may_rerun(event.op, event.stage); };
-  if (!std::ranges::all_of(reruns, may_run)) return std::nullopt;
-  if (!std::ranges::equal(remat::executions_of(stages, reruns), executions)) return std::nullopt;
-  return reruns;
-}
-
 }  // namespace
 
 PlacedPlan without_needless_reruns(const Graph& graph, PlacedPlan given,
                                    const packing::PackingGoal& goal, const Control& control) {
-  const remat::StageGraph listed(graph);
-  const std::vector<OpId> executions = without_views(listed, given.executions);
-  const auto order = ordering::order_of(graph, listed, executions);
-  if (!order) {
-    const auto reruns = reruns_of(listed, executions);
-    if (!reruns) return given;
-    return SpareRoom(graph, listed, {}, std::move(given), goal, control).without(*reruns);
-  }
-  const Graph other = permuted(graph, *order);
-  const remat::StageGraph stages(other);
-  const auto reruns = reruns_of(stages, mapped(executions, inverse(*order)));
-  if (!reruns) return given;
-  return SpareRoom(graph, stages, *order, std::move(given), goal, control).without(*reruns);
+  const auto events = PlanEvents::of(graph, given.executions);
+  if (!events) return given;
+  return SpareRoom(graph, *events, std::move(given), goal, control).without();
 }
 
 }  // namespace lowtide::planner
