@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import weakref
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 from ... import _runtime
@@ -61,11 +61,12 @@ class TakenBytes:
 
     @property
     def now(self) -> int:
-        return _runtime.taken_bytes(self.device) - sum(self._held_by_others().values())
+        held = self._beside_now(_held_by(self._others()))
+        return _runtime.taken_bytes(self.device) - sum(held.values())
 
     @property
     def peak(self) -> int:
-        self._keep_peaks()
+        self._keep_peaks(_held_by(self._others()))
         return self._peak
 
     @property
@@ -75,13 +76,12 @@ class TakenBytes:
 
     @property
     def unserved_peak(self) -> int:
-        self._keep_peaks()
+        self._keep_peaks(_held_by(self._others()))
         return self._unserved_peak
 
     def reset(self) -> None:
         """Peaks are those of the time from now on."""
-        for other in self._others():
-            other._keep_peaks()
+        self._keep_peaks_of_others()
         self._peak = self._unserved_peak = 0
         self._reset_device()
 
@@ -93,39 +93,47 @@ class TakenBytes:
     @contextlib.contextmanager
     def own(self) -> Iterator[None]:
         """While a pass of this session runs, or its blocks are given back."""
-        for other in self._others():
-            other._keep_peaks()
+        self._keep_peaks_of_others()
         TakenBytes._at_work = weakref.ref(self)
         try:
             yield
         finally:
-            if self._others():
-                self._keep_peaks()
+            if others := self._others():
+                self._keep_peaks(_held_by(others))
                 self._reset_device()
             TakenBytes._at_work = None
 
-    def _keep_peaks(self) -> None:
-        """Before the peaks of the device are reset."""
+    def _keep_peaks_of_others(self) -> None:
+        if others := self._others():
+            held = _held_by([self, *others])
+            for other in others:
+                other._keep_peaks(held)
+
+    def _keep_peaks(self, held: Mapping[TakenBytes, _Held]) -> None:
+        """Before the peaks of the device are reset. ``held``: now, by others."""
         at_work = TakenBytes._at_work and TakenBytes._at_work()
         if at_work is None or at_work is self:
             # Gradients that a pass made were not in their places when it ended.
-            before, now = self._beside, self._held_by_others()
-            held = sum(max(before.get(other, 0), now.get(other, 0)) for other in before | now)
-            self._peak = max(self._peak, _runtime.taken_peak_bytes(self.device) - held)
+            before, now = self._beside, self._beside_now(held)
+            beside = sum(max(before.get(other, 0), now.get(other, 0)) for other in before | now)
+            self._peak = max(self._peak, _runtime.taken_peak_bytes(self.device) - beside)
             self._unserved_peak = max(self._unserved_peak,
                                       _runtime.unserved_peak_bytes(self.device))
 
     def _reset_device(self) -> None:
         _runtime.reset_peaks(self.device)
-        for session in [self, *self._others()]:
-            session._beside = session._held_by_others()
+        held = _held_by([self, *others]) if (others := self._others()) else {}
+        for session in [self, *others]:
+            session._beside = session._beside_now(held)
 
-    def _held_by_others(self) -> dict[int, int]:
-        return {id(other): other._held().bytes_beside(self._gradients) for other in self._others()}
-
-    def _held(self) -> _Held:
-        return _Held(self._block_bytes(), self._gradients.beside())
+    def _beside_now(self, held: Mapping[TakenBytes, _Held]) -> dict[int, int]:
+        return {id(other): of_other.bytes_beside(self._gradients)
+                for other, of_other in held.items() if other is not self}
 
     def _others(self) -> list[TakenBytes]:
-        return [other for other in TakenBytes._all
+        return [other for other in list(TakenBytes._all)
                 if other is not self and other.device == self.device]
+
+
+def _held_by(sessions: Sequence[TakenBytes]) -> dict[TakenBytes, _Held]:
+    return {one: _Held(one._block_bytes(), one._gradients.beside()) for one in sessions}
