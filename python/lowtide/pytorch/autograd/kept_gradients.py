@@ -41,8 +41,10 @@ class KeptGradients:
 
     def bytes_of_those(self, is_meant: Callable[[torch.Tensor], bool]) -> dict[int, int]:
         """What some of the gradients take, by the identities of their tensors."""
-        return {id(leaf): gradient.nbytes for leaf in self._with_gradients()
-                if is_meant(gradient := local_part(leaf.grad))}
+        leaves = ((leaf, leaf.grad) for leaf in self._with_gradients())
+        # Another thread may drop some meanwhile.
+        return {id(leaf): gradient.nbytes for leaf, whole in leaves
+                if isinstance(whole, torch.Tensor) and is_meant(gradient := local_part(whole))}
 
     def move_out(self, in_a_block: Callable[[torch.Tensor], bool]) -> None:
         """Gives each gradient that lies in a block memory of its own."""

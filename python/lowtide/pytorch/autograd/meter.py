@@ -73,6 +73,7 @@ class Meter:
         else:
             self._taken.device = device
             self._open()
+        self._taken.trains_here()
         self._held_before = self._held_bytes()
         self._before = self._beside_blocks()
         self._until_backward = self._before + captured if captured else 0

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import threading
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 from ... import _runtime
+from .region import ONE_PASS_AT_A_TIME
 
 
 class GradientsBesideBlocks(Protocol):
@@ -52,6 +54,9 @@ class TakenBytes:
     def __init__(self, block_bytes: Callable[[], int], gradients: GradientsBesideBlocks):
         self.device = "cpu"
         self._block_bytes, self._gradients = block_bytes, gradients
+        self._held = _Held()
+        #: The one that runs forward passes.
+        self._thread = threading.get_ident()
         #: By the identities of other sessions, what they held when the peaks of the device were
         #: reset last, also of those that have ended since.
         self._beside: dict[int, int] = {}
@@ -89,6 +94,10 @@ class TakenBytes:
         """Until the next pass of any session is over, what is taken is this session's alone."""
         self.reset()
         TakenBytes._at_work = weakref.ref(self)
+
+    def trains_here(self) -> None:
+        """This thread is about to run a forward pass."""
+        self._thread = threading.get_ident()
 
     @contextlib.contextmanager
     def own(self) -> Iterator[None]:
@@ -136,4 +145,13 @@ class TakenBytes:
 
 
 def _held_by(sessions: Sequence[TakenBytes]) -> dict[TakenBytes, _Held]:
-    return {one: _Held(one._block_bytes(), one._gradients.beside()) for one in sessions}
+    """As they are now; of what another thread trains, as it was when that looked last: gradients
+    may be read by the thread alone that makes and drops them."""
+    if ONE_PASS_AT_A_TIME.acquire(blocking=False):
+        try:
+            for one in sessions:
+                if one._thread == threading.get_ident():
+                    one._held = _Held(one._block_bytes(), one._gradients.beside())
+        finally:
+            ONE_PASS_AT_A_TIME.release()
+    return {one: one._held for one in sessions}
