@@ -216,3 +216,32 @@ def test_a_loop_of_ones_own(huggingface, make):
         found.append([parameter.grad for parameter in model.parameters()])
     assert all(map(torch.equal, *found))
     assert 0 < switch.memory.measured_peak <= switch.memory.budget
+
+
+def test_a_training_that_was_interrupted_is_begun_again(huggingface, tmp_path):
+    """By the same callback or another one: callbacks are not told of an interrupt."""
+    from transformers import Trainer, TrainerCallback, TrainingArguments
+
+    class Interrupt(TrainerCallback):
+        def on_step_end(self, args, state, control, **others):
+            raise KeyboardInterrupt
+
+    arguments = TrainingArguments(output_dir=tmp_path, max_steps=1, save_strategy="no",
+                                  report_to=[], use_cpu=True, disable_tqdm=True)
+    model, budget = gpt2("sdpa"), huggingface.MemoryBudget("90%", time_limit=0.3)
+    for callbacks in ([budget, Interrupt], [budget, Interrupt],
+                      [huggingface.MemoryBudget("90%", time_limit=0.3)]):
+        trainer = Trainer(model, arguments, train_dataset=examples(8), callbacks=callbacks)
+        if Interrupt in callbacks:
+            with pytest.raises(KeyboardInterrupt):
+                trainer.train()
+        else:
+            trainer.train()
+    assert trainer.state.log_history[-1]["lowtide_peak_bytes"] > 0
+    assert "forward" not in vars(model)
+
+
+def test_two_budgets_of_one_training_are_refused(huggingface, tmp_path):
+    two = [huggingface.MemoryBudget("90%"), huggingface.MemoryBudget("80%")]
+    with pytest.raises(lowtide.InputError, match="has a memory budget already"):
+        train(gpt2("sdpa"), tmp_path, two)

@@ -39,6 +39,24 @@ def test_a_transform_runs_eagerly_and_later_calls_are_planned():
     assert session_of(wrapped).runs == runs + 1
 
 
+def test_gradients_of_a_functional_call_are_taken_after_the_first_step():
+    """The parameters are those of the transform meanwhile, which have no storage of their own."""
+    make = lambda: nn.Sequential(nn.Linear(20, 30), nn.Tanh(), nn.Linear(30, 20))  # noqa: E731
+    wrapped, plain = lowtide.wrap(built(make), *ROWS(), time_limit=0.3), built(make)
+    rows, = ROWS()
+
+    def gradients(model):
+        step(model, rows)
+        call = lambda given, x: loss_of(torch.func.functional_call(model, given, (x,)))  # noqa: E731
+        given = {name: p.detach() for name, p in model.named_parameters()}
+        each = torch.func.vmap(torch.func.grad(call), in_dims=(None, 0))(given, rows)
+        return [*torch.func.grad(call)(given, rows).values(), *each.values(), *step(model, rows)]
+
+    with pytest.warns(UserWarning, match="without a plan: it was called within a transform"):
+        got = gradients(wrapped)
+    assert same(got, gradients(plain))
+
+
 def test_every_call_without_a_plan_warns():
     class Sometimes(nn.Module):
         def __init__(self):

@@ -295,17 +295,28 @@ def test_state_that_takes_the_place_of_kept_gradients_is_measured_once():
     assert measured[2] < measured[1] + state / 4
 
 
+class NoGradients:
+    """Of no parameter."""
+
+    def tracks(self, leaf):
+        return False
+
+    def beside(self):
+        return {}
+
+
 def test_what_is_freed_while_a_graph_is_captured_is_none_of_its_step():
     device = str(torch.get_default_device())
     _runtime.reset_peaks(device)  # counts from now on
     others = [torch.ones(1_000_000)]
-    meter = Meter([], lambda: 0, lambda: 0)
+    meter = Meter([], lambda: 0, lambda: 0, NoGradients())
     meter.capture(device)
     traced = torch.ones(1000)
     del traced
     others.clear()
-    meter.begin(device)
-    meter.read()
+    with meter.own_pass():
+        meter.begin(device)
+        meter.read()
     assert 4000 <= meter.peak_bytes < 8000
 
 
@@ -326,13 +337,14 @@ class Executor:
 def test_a_block_given_back_between_two_backward_passes_is_none_of_what_other_code_took():
     device = str(torch.get_default_device())
     region = types.SimpleNamespace(executors=[], beside_block_bytes=0, pending_passes=1)
-    meter = Meter([region], lambda: 0, lambda: 0)
+    meter = Meter([region], lambda: 0, lambda: 0, NoGradients())
     _runtime.reset_peaks(device)
     meter.begin(device)
     region.executors += [Executor(), Executor()]
     for executor in region.executors:
-        meter.read()
-        executor.block = None
+        with meter.own_pass():
+            meter.read()
+            executor.block = None
     assert meter.unforeseen_bytes == 0
 
 
@@ -341,10 +353,11 @@ def test_states_of_the_generator_in_a_block_leave_no_room_to_other_code():
     device = str(torch.get_default_device())
     states = 100_000
     region = types.SimpleNamespace(executors=[], beside_block_bytes=states, pending_passes=0)
-    meter = Meter([region], lambda: 0, lambda: 0)
+    meter = Meter([region], lambda: 0, lambda: 0, NoGradients())
     _runtime.reset_peaks(device)
     meter.begin(device)
     region.executors.append(Executor(states))
     others = torch.ones(15_000)
-    meter.read()
+    with meter.own_pass():
+        meter.read()
     assert meter.unforeseen_bytes == others.nbytes

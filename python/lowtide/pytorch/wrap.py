@@ -21,14 +21,12 @@ from .budget.offload import Offload, require_memory_of_their_own, slower_limit
 from .budget.settings import TIME_LIMIT, Settings
 from .capture import describe_inputs
 from .common.fused_update import FusedUpdate
-from .common.inputs import arguments_of
-from .common.module_state import unchanged
-from .common.notices import warn
 from .common.plain_optimizer import plain_optimizer
 from .common.plannable import require_plannable
 from .common.precision import in_precision, warn_if_slow
 from .common.prepared import Prepared
 from .dynamo.compile import compile_graph
+from .dynamo.errors_of_ops import ErrorsOfOps
 from .dynamo.peft_weights import substitute_weights
 from .dynamo.sizes_of_calls import SizesOfCalls
 from .dynamo.surroundings import TracePerSurroundings
@@ -44,6 +42,7 @@ from .dynamo.unplanned import (
 from .instead_of_ddp import wrapped_within
 from .on_ranks import group_for, sharding_of_ranges, wrapped_on_ranks
 from .planned_class import in_class_of_its_own, plain_module, planned_forward, session_of
+from .preparation import prepare
 from .ranks_and_frameworks import members_on_ranks
 from .shards.group import Group
 from .shards.model_on_ranks import ModelOnRanks
@@ -248,7 +247,7 @@ def planned_module(dynamic_shapes: Mapping | Sequence | None, model: torch.nn.Mo
     planned = in_class_of_its_own(model, session, exchanged)
     weakref.finalize(planned, let_go).atexit = False
     if example_inputs is not None:
-        _prepare(model, planned, example_inputs)
+        prepare(model, planned, example_inputs)
     return planned, session
 
 
@@ -314,10 +313,11 @@ def _runner(model: torch.nn.Module, settings: Settings, ranges: SizeRanges | Non
             describe_inputs(graph, inputs, model)
             return compile_graph(graph, inputs, session, ranges, placed)
 
-        return traced(run, compiled, name=session.name)
+        return traced(run, compiled, name=session.name, see_error_of_op=errors_of_ops.see)
 
     planned = TracePerSurroundings(trace)
     unplanned = Unplanned(model, session)
+    errors_of_ops = ErrorsOfOps(session, unplanned)
 
     def run_traced(arguments: Sequence, named: Mapping):
         substitute_weights()
@@ -343,7 +343,7 @@ def _runner(model: torch.nn.Module, settings: Settings, ranges: SizeRanges | Non
         runs, breaks = session.runs, graph_breaks()
         session.breaks_before_call = breaks
         try:
-            with of_call(arguments, named), in_forward():
+            with of_call(arguments, named), in_forward(), errors_of_ops.of_call():
                 result = run_traced(arguments, named)
         except FailOnRecompileLimitHit as failure:
             return unplanned.run(traced_too_often(failure), arguments, named)
@@ -370,32 +370,3 @@ def _within_traces(run_by_own_plan: Callable, run_as_part: Callable) -> Callable
         return (run_as_part if is_traced_here() else run_apart)(*arguments, **named)
 
     return run_planned
-
-
-def _prepare(model: torch.nn.Module, planned: torch.nn.Module, example_inputs) -> None:
-    """Captures and plans what one call runs, and runs nothing."""
-    session = session_of(planned)
-    arguments, named = arguments_of(example_inputs)
-    session.preparing = True
-    try:
-        with unchanged(model):
-            planned(*arguments, **named)
-    except Prepared:
-        pass
-    finally:
-        session.preparing = False
-    _say_what_was_not_planned(model, session)
-
-
-def _say_what_was_not_planned(model: torch.nn.Module, session: Session | InductorMode) -> None:
-    name = type(model).__name__
-    if not torch.is_grad_enabled():
-        warn(f"nothing of {name} was planned: wrap() was called under torch.no_grad(), where there "
-             f"is no backward pass to plan; call it outside")
-    elif not session.has_plans:
-        why = session.why_unplanned or "no tensor that needs a gradient was captured"
-        warn(f"nothing of {name} was planned by wrap(): {why}. What a step meets that can be "
-             f"traced is planned then")
-    elif not model.training:
-        warn(f"{name} is in eval mode, and its step was planned as such; call {name}.train() "
-             f"before wrap() to plan a step of training")

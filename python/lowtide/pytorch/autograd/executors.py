@@ -23,7 +23,8 @@ class Executors:
         self._by_plan: dict[Plan, list] = {}
 
     def __iter__(self) -> Iterator:
-        return (executor for some in self._by_plan.values() for executor in some)
+        # Another thread may add some meanwhile.
+        return (executor for some in list(self._by_plan.values()) for executor in some)
 
     def idle(self, plan: Plan, graph: Graph):
         """An executor of the plan for the graph that may begin. Blocks that nobody needs are given

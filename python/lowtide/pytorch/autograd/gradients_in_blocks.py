@@ -23,6 +23,14 @@ class GradientsInBlocks:
         self._account, self._admission = account, admission
         self.kept_bytes = 0
 
+    def tracks(self, leaf: int) -> bool:
+        """Whether the gradient of the tensor with this identity may come from here."""
+        return self._gradients.tracks(leaf)
+
+    def beside(self) -> dict[int, int]:
+        """By the identities of tensors, the bytes of gradients that lie in no block."""
+        return self._gradients.bytes_of_those(lambda gradient: not self._in_a_block(gradient))
+
     def clear(self, region: Region) -> None:
         """Moves them out before a pass of this region."""
         self.kept_bytes = self._gradients.bytes()
@@ -50,13 +58,11 @@ class GradientsInBlocks:
             self._move_out(region)
 
     def _move_out(self, region: Region) -> None:
-        executors = [executor for other in self._regions for executor in other.executors
-                     if executor.held_bytes]
-
-        def in_a_block(gradient: torch.Tensor) -> bool:
-            return any(executor.contains(gradient) for executor in executors)
-
         if self._admission.has(region, self.kept_bytes):
-            self._gradients.move_out(in_a_block)
+            self._gradients.move_out(self._in_a_block)
         else:
-            self._gradients.move_out_by_file(in_a_block, self._admission.release_idle)
+            self._gradients.move_out_by_file(self._in_a_block, self._admission.release_idle)
+
+    def _in_a_block(self, gradient: torch.Tensor) -> bool:
+        return any(executor.contains(gradient) for region in self._regions
+                   for executor in region.executors if executor.held_bytes)

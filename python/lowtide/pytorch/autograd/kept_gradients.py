@@ -35,6 +35,17 @@ class KeptGradients:
         """What all gradients take."""
         return sum(local_part(leaf.grad).nbytes for leaf in self._with_gradients())
 
+    def tracks(self, leaf: int) -> bool:
+        """Whether the tensor with this identity may get a gradient."""
+        return leaf in self._tracked
+
+    def bytes_of_those(self, is_meant: Callable[[torch.Tensor], bool]) -> dict[int, int]:
+        """What some of the gradients take, by the identities of their tensors."""
+        leaves = ((leaf, leaf.grad) for leaf in self._with_gradients())
+        # Another thread may drop some meanwhile.
+        return {id(leaf): gradient.nbytes for leaf, whole in leaves
+                if isinstance(whole, torch.Tensor) and is_meant(gradient := local_part(whole))}
+
     def move_out(self, in_a_block: Callable[[torch.Tensor], bool]) -> None:
         """Gives each gradient that lies in a block memory of its own."""
         for leaf in self._with_gradients():

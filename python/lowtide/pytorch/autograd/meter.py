@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
 
-from ... import _runtime
 from .region import Region
+from .taken_bytes import GradientsBesideBlocks, TakenBytes
 
 
 class Meter:
@@ -15,10 +16,11 @@ class Meter:
     ``regions``: those whose blocks count as taken by a step though they are kept between steps, a
     list that its owner changes. ``existing``: gives what is there before a step as the last one,
     the optimizer's state to come included, and ``state`` what of that state there is now.
+    ``gradients``: those of the parameters.
     """
 
     def __init__(self, regions: Sequence[Region], existing: Callable[[], int],
-                 state: Callable[[], int]):
+                 state: Callable[[], int], gradients: GradientsBesideBlocks):
         #: The most that other code took in the last step whose backward pass was read.
         self.outside_bytes = 0
         #: By how much the step took more than its plans count.
@@ -28,7 +30,8 @@ class Meter:
         self.between_bytes = self.between_peak_bytes = 0
         #: Whether it had a backward pass.
         self.has_trained = False
-        self._regions, self._existing, self._device = regions, existing, "cpu"
+        self._regions, self._existing = regions, existing
+        self._taken = TakenBytes(self._held_bytes, gradients)
         self._state = state
         #: At the last backward pass of a step that goes on, as other passes wait.
         self._state_before: int | None = None
@@ -52,9 +55,10 @@ class Meter:
 
     def capture(self, device: str) -> None:
         """A graph is to be captured for the step that comes, on the device: it begins with this."""
-        self._device = device
+        self._taken.device = device
         if not self._is_capturing:
             self._open()
+            self._taken.capture()
             self._before_capture = self._beside_blocks()
             self._is_capturing = True
             self._has_state = False  # other parameters may be trained from now on
@@ -64,16 +68,21 @@ class Meter:
         captured = 0
         if self._is_capturing:
             # Garbage of before is collected meanwhile: it is none of what the step takes.
-            captured = _runtime.taken_peak_bytes(self._device) - self._before_capture
+            captured = self._taken.peak - self._before_capture
             self._reset_peaks()
         else:
-            self._device = device
+            self._taken.device = device
             self._open()
+        self._taken.trains_here()
         self._held_before = self._held_bytes()
         self._before = self._beside_blocks()
         self._until_backward = self._before + captured if captured else 0
-        self._unserved_before = _runtime.unserved_bytes(self._device)
+        self._unserved_before = self._taken.unserved_now
         self._is_capturing = False
+
+    def own_pass(self) -> contextlib.AbstractContextManager[None]:
+        """While a pass runs, or blocks are given back: other sessions count nothing of it."""
+        return self._taken.own()
 
     def note_uncounted(self, existing_bytes: int) -> None:
         """So much existed before the step that the framework had not counted, and does from now
@@ -87,16 +96,16 @@ class Meter:
             self._before += made_bytes
             self._unserved_before += made_bytes
             self._is_read = True
-            unserved = _runtime.unserved_peak_bytes(self._device) - self._unserved_before
+            unserved = self._taken.unserved_peak - self._unserved_before
             self._outside = max(self._outside, unserved)
             self.outside_bytes = self._outside
-            peak = _runtime.taken_peak_bytes(self._device)
+            peak = self._taken.peak
             self._until_backward = max(self._until_backward, peak)
             # Where an earlier step had more passes at once, more blocks are there at first.
             foreseen = max(self._planned_bytes(), self._planned_before, self._held_before)
             self.unforeseen_bytes = max(self.unforeseen_bytes, peak - self._before - foreseen)
             self._reset_peaks()
-            self._read_at = _runtime.taken_bytes(self._device)
+            self._read_at = self._taken.now
 
     def _state_made(self) -> int:
         """What the optimizer has made of its state between backward passes of one step."""
@@ -125,7 +134,7 @@ class Meter:
     def end(self) -> None:
         """What follows is no part of the step."""
         if self._is_open and not self._is_capturing:
-            peak = _runtime.taken_peak_bytes(self._device)
+            peak = self._taken.peak
             self._existed = self._existing()
             self.between_bytes = self.between_peak_bytes = 0
             self.has_trained = self._is_read
@@ -154,7 +163,7 @@ class Meter:
         self._is_open = True
 
     def _reset_peaks(self) -> None:
-        _runtime.reset_peaks(self._device)
+        self._taken.reset()
         self._planned_before = self._planned_bytes()
 
     def _made_bytes(self) -> int:
@@ -169,7 +178,7 @@ class Meter:
         return max(made, state - self._state_at_first)
 
     def _beside_blocks(self) -> int:
-        return _runtime.taken_bytes(self._device) - self._held_bytes()
+        return self._taken.now - self._held_bytes()
 
     def _planned_bytes(self) -> int:
         """What lies beside blocks has states of the generator, which blocks have too."""

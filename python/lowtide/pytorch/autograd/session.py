@@ -82,8 +82,11 @@ class Session:
                                       self._steps)
         self._admission = Admission(self.regions, self._account)
         self._gradients = KeptGradients(parameters())
+        self._gradients_in_blocks = GradientsInBlocks(self._gradients, self.regions, self._account,
+                                                      self._admission)
         self._meter = Meter(self.regions, lambda: self.figures.existing_bytes(),
-                            lambda: self.figures.present_state_bytes())
+                            lambda: self.figures.present_state_bytes(),
+                            self._gradients_in_blocks)
         self._notices = Notices()
         self._between_passes = BetweenPasses()
         self._state = PlaceOfState(settings, self._account, self._between_passes.lock)
@@ -96,8 +99,6 @@ class Session:
                               self._values, self._step_plans, self._updates,
                               lambda: self._parameters(), self._notices)
         self._agreed = AgreedPasses(settings.group, self.regions)
-        self._gradients_in_blocks = GradientsInBlocks(self._gradients, self.regions, self._account,
-                                         self._admission)
         self.figures = Figures(settings, self._graphs, self._steps, self._step_plans, self._account,
                                self._gradients_in_blocks)
         self._copies = CopiesOfSteps(self._graphs, self._step_plans, self._values, self._notices,
@@ -192,9 +193,10 @@ class Session:
         refuse_recording_from_outside(device)
         if self.preparing or any(region.pending_passes for region in self.regions):
             return
-        self._meter.end()
-        self._room_outside.end_step(self._meter.unforeseen_bytes)
-        self._admission.release_idle()
+        with self._meter.own_pass():
+            self._meter.end()
+            self._room_outside.end_step(self._meter.unforeseen_bytes)
+            self._admission.release_idle()
         take_lasting_workspaces(device)
         self._meter.capture(device)
 
@@ -219,7 +221,7 @@ class Session:
             raise Prepared
         self._change_budget.note_training_thread()
         with (self._between_passes.one_pass(self._change_budget.end_before_pass),
-              ONE_PASS_AT_A_TIME, none_left_in_flight(),
+              ONE_PASS_AT_A_TIME, none_left_in_flight(), self._meter.own_pass(),
               self._agreed.failing_together(graph.region.is_of_a_range)):
             return self._forward(graph.region, primals)
 
@@ -265,7 +267,7 @@ class Session:
         """
         refuse_recording_from_outside(graph.captured.device)
         with (self._between_passes.one_pass(self._change_budget.end_before_pass),
-              ONE_PASS_AT_A_TIME, none_left_in_flight()):
+              ONE_PASS_AT_A_TIME, none_left_in_flight(), self._meter.own_pass()):
             region, executor = graph.awaiting(ticket)
             try:
                 gradients = self._backward(region, executor, ticket, saved, tangents)
@@ -326,8 +328,9 @@ class Session:
         self._between_passes.unless_one_runs(self._release)
 
     def _release(self) -> None:
-        self._meter.leave()
-        self._admission.release_idle()
+        with self._meter.own_pass():
+            self._meter.leave()
+            self._admission.release_idle()
 
     def _begin_step(self, region: Region) -> None:
         self._meter.end()
@@ -371,7 +374,8 @@ class Session:
         """As of ``BudgetChange.to``. Ranks set the same one together."""
         if self.settings.group is not None:
             self.settings.group.meet("set a budget", str(budget))
-        self._change_budget.to(budget)
+        with self._meter.own_pass():
+            self._change_budget.to(budget)
 
     # ---- Figures
 

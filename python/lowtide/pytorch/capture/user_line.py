@@ -42,8 +42,12 @@ def at_user_line(node: torch.fx.Node) -> str:
 
 def at_line_of_error(error: BaseException) -> str:
     """The same for the innermost line, neither PyTorch's nor Lowtide's, that an error came from."""
-    own = [frame for frame in traceback.extract_tb(error.__traceback__)
-           if not frame.filename.startswith((OF_TORCH, OF_LOWTIDE))]
+    return at_line_of_stack(traceback.extract_tb(error.__traceback__))
+
+
+def at_line_of_stack(stack: traceback.StackSummary) -> str:
+    """The same for the innermost line of a stack."""
+    own = [frame for frame in stack if not frame.filename.startswith((OF_TORCH, OF_LOWTIDE))]
     if not own:
         return ""
     line = own[-1]

@@ -1,4 +1,4 @@
-"""Of a tensor that lies on several ranks, the part that is here."""
+"""Of a tensor that lies on several ranks, the part that is here, and what counts of any tensor."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ def lies_in_shards(tensor: torch.Tensor) -> bool:
 
 def counted_part(tensor: torch.Tensor) -> torch.Tensor:
     """What counts of a DTensor on each rank: a tensor as large as the largest of all ranks, so that
-    all count the same. Any other tensor as it is."""
+    all count the same. Within a transform of ``torch.func``, the tensor that is transformed. Any
+    other tensor as it is."""
+    while torch._C._functorch.is_functorch_wrapped_tensor(tensor):
+        tensor = torch._C._functorch.get_unwrapped(tensor)
     local = local_part(tensor)
     if local is tensor or not lies_in_shards(tensor) or not tensor.shape:
         return local

@@ -11,6 +11,8 @@ import types
 from collections.abc import Callable
 
 import torch
+from torch._dynamo.exc import TorchRuntimeError
+from torch._dynamo.types import ConvertFrameReturn, FrameAction, FrameExecStrategy
 
 from ... import Error
 from ...interruptible import no_interrupt_lost
@@ -25,6 +27,10 @@ from .unique_code import with_unique_code
 
 #: How often one function is traced at most for one model, for each kind of call that it meets.
 MOST_TRACES = 64
+
+#: With all that the function calls; the next call of it is traced.
+_RUN_ONCE_AS_IT_IS = ConvertFrameReturn(
+    frame_exec_strategy=FrameExecStrategy(FrameAction.SKIP, FrameAction.SKIP), apply_to_code=False)
 
 _here = threading.local()
 
@@ -49,7 +55,8 @@ def tracing_patiently(traces: int = 0):
 
 
 def traced(function: Callable, backend: Callable | str, *, fullgraph: bool = False,
-           fixed_shapes: bool = False, name: str = "the model") -> Callable:
+           fixed_shapes: bool = False, name: str = "the model",
+           see_error_of_op: Callable[[TorchRuntimeError], None] | None = None) -> Callable:
     """``torch.compile(function, backend=backend)`` with these settings, and none that other
     functions were traced by.
 
@@ -75,7 +82,13 @@ def traced(function: Callable, backend: Callable | str, *, fullgraph: bool = Fal
         codes[code] = frame.f_code
         with (ONE_TRACE_AT_A_TIME, no_interrupt_lost(), tracing_patiently(traces[code]),
               _shapes(fixed_shapes), quietly(), _tracing_here()):
-            found = trace(frame, *arguments, **named)
+            try:
+                found = trace(frame, *arguments, **named)
+            except TorchRuntimeError as error:
+                if see_error_of_op is None:
+                    raise
+                see_error_of_op(error)
+                return _RUN_ONCE_AS_IT_IS
         traces[code] += found.guarded_code is not None
         calls_that_raise.see_trace(frame.f_code, found)
         return found

@@ -11,6 +11,7 @@ For loops of one's own: ``enable_memory_budget(model, "6GiB", batch)``.
 from __future__ import annotations
 
 import contextlib
+import weakref
 
 import torch
 
@@ -20,7 +21,7 @@ from ..common.plain_optimizer import plain_optimizer
 from .in_place import InPlace
 
 try:
-    from transformers import TrainerCallback
+    from transformers import TrainerCallback, TrainerState
 except ImportError as error:
     raise InputError(
         "this callback needs Hugging Face's Trainer: pip install transformers accelerate"
@@ -38,6 +39,18 @@ def enable_memory_budget(model: torch.nn.Module, budget: int | str | None, examp
     the budget off; it is a context manager as well.
     """
     return InPlace(model, budget, example_inputs, **settings)
+
+
+#: The state of the training that a budget was taken for.
+_training_of: weakref.WeakKeyDictionary[InPlace, TrainerState] = weakref.WeakKeyDictionary()
+
+
+def _end_interrupted(model: torch.nn.Module, state: TrainerState) -> None:
+    """Gives up the budget of an earlier training of the model that an exception ended, such as an
+    interrupt: callbacks are not told of that."""
+    before = InPlace.of(model)
+    if before is not None and _training_of.get(before, state) is not state:
+        before.disable()
 
 
 class MemoryBudget(TrainerCallback):
@@ -69,8 +82,10 @@ class MemoryBudget(TrainerCallback):
                  "torch_compile out; for compiled code within a budget leave MemoryBudget out, and "
                  "train torch.compile(model, backend=\"lowtide\", dynamic=False, options="
                  "{\"mode\": \"inductor\", \"budget\": \"6GiB\"}) in a loop of your own")
+        _end_interrupted(model, state)
         settings = {"optimizer": plain_optimizer(optimizer), "batches_ahead": 1, **self._settings}
         self._in_place = enable_memory_budget(model, self._budget, **settings)
+        _training_of[self._in_place] = state
 
     def on_step_end(self, args, state, control, **others):
         self._prepare_to_save(control.should_save)

@@ -31,7 +31,7 @@ class InPlace:
         DistributedDataParallel the module within is planned."""
         if isinstance(module, DistributedDataParallel):
             module = module.module
-        if getattr(module.forward, "_lowtide_in_place", False):
+        if InPlace.of(module) is not None:
             raise InputError(
                 f"{type(module).__name__} has a memory budget already, and a module takes one: "
                 f"give the trainer one MemoryBudget for it, or call disable() of the switch that "
@@ -55,6 +55,13 @@ class InPlace:
                 raise
         module.forward = types.MethodType(_exchanged(self, plain), module)
 
+    @staticmethod
+    def of(module: torch.nn.Module) -> InPlace | None:
+        """What keeps the module within a budget, where something does."""
+        if isinstance(module, DistributedDataParallel):
+            module = module.module
+        return getattr(module.forward, "_lowtide_in_place", None)
+
     @property
     def memory(self) -> Memory:
         """What a step was planned to take and took: a ``Memory`` of ``lowtide.wrap``."""
@@ -68,7 +75,7 @@ class InPlace:
     def disable(self) -> None:
         """The module computes as before. Does nothing the second time. On several ranks all do
         this together, and the module has whole parameters again."""
-        if getattr(self.module.forward, "_lowtide_in_place", False):
+        if InPlace.of(self.module) is not None:
             del self.module.forward
             if self._before is not None:
                 self.module.forward = self._before
@@ -148,5 +155,5 @@ def _exchanged(switch: InPlace, plain: Callable) -> Callable:
             switch.before_call()
         return switch.call(*arguments, **named)
 
-    forward._lowtide_in_place = True  # type: ignore[attr-defined]
+    forward._lowtide_in_place = switch  # type: ignore[attr-defined]
     return forward
