@@ -12,14 +12,14 @@ from ... import Error, Graph, Plan, _runtime
 from ..budget.settings import Settings
 from ..capture import Captured
 from ..capture.captured import BOUNDARY
+from ..capture.replayable import why_not_replayable
+from ..capture.saved_tensors import tensors_to_save
 from ..capture.updates import GradientVisit, updating
 from ..optimizer.fused_updates import FusedUpdates
 from .executor_values import ExecutorValues
 from .executors import Executors
 from .moves_of_passes import MovesOfPasses
 from .recordable import explained
-from .replayable import why_not_replayable
-from .saved_tensors import tensors_to_save
 
 #: The executor serves the allocator of the whole process, so one pass runs at a time, and what it
 #: decided before holds until it is over.

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 from ... import _runtime
-from .region import ONE_PASS_AT_A_TIME
+from .passes_of_graph import ONE_PASS_AT_A_TIME
 
 
 class GradientsBesideBlocks(Protocol):

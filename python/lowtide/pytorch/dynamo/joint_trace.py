@@ -15,7 +15,6 @@ from torch._functorch._aot_autograd.schemas import ViewAndMutationMeta
 from torch.utils._python_dispatch import _disable_current_modes
 
 from ... import _runtime
-from ..autograd.saved_tensors import SavedTensors, tensors_to_save
 from ..budget.settings import Settings
 from ..capture import (
     Captured,
@@ -25,6 +24,7 @@ from ..capture import (
     eager_kernels,
     from_joint,
 )
+from ..capture.saved_tensors import SavedTensors, tensors_to_save
 from ..joint_graph.primals import mutated_primals, placeholders
 from ..joint_graph.shared_casts import casts_are_shared, share_casts
 from ..shards.rewrite import with_collectives

@@ -12,8 +12,8 @@ from torch import fx
 from ... import Error, _runtime
 from ..autograd.planned_graph import PlannedGraph
 from ..autograd.region import Region
-from ..autograd.replayable import why_not_replayable
 from ..autograd.session import Session
+from ..capture.replayable import why_not_replayable
 from ..common.one_trace import ONE_TRACE_AT_A_TIME
 from .joint_trace import JointTrace
 from .used_results import Used, likely_used, tangents_of_gradients, without_unused

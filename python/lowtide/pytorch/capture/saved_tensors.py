@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Sequence
 
 from ... import Op
-from ..capture import Captured
+from .captured import Captured
 
 
 @dataclasses.dataclass(frozen=True)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from ..capture import Captured, storages_of
-from ..capture.calls import PURE_LIBRARIES
+from .calls import PURE_LIBRARIES
+from .captured import Captured
+from .storages import storages_of
 
 
 def why_not_replayable(captured: Captured) -> str | None:
