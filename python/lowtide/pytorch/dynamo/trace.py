@@ -94,8 +94,8 @@ def traced(function: Callable, backend: Callable | str, *, fullgraph: bool = Fal
         return found
 
     def let_go():
-        nonlocal trace
-        trace = None
+        nonlocal trace, see_error_of_op
+        trace = see_error_of_op = None
         trace_patiently.__dict__.clear()
         torch._dynamo.eval_frame.cached_backends.pop(id(backend), None)
         while codes:
