@@ -96,7 +96,8 @@ def test_the_budget_holds_after_a_call_that_raised():
         peak, _, _ = profiled(step)
         step()
         assert max(peak, model.memory.measured_peak) <= model.memory.budget
-        assert model.memory.planned_peak == planned
+        # Nothing is left for that call but between steps, for which another plan may be made.
+        assert model.memory.planned_peak >= planned
 
 
 class NeverTraced(nn.Module):
