@@ -26,8 +26,8 @@ class PlanEvents {
   PlanEvents(remat::StageGraph stages, std::vector<OpId> order, std::vector<remat::Event> reruns);
 
   remat::StageGraph stages_;
-  std::vector<OpId>
-      order_;  ///< from the ops of the stages to those of the graph; empty if the same
+  /// From the ops of the stages to those of the graph; empty where these are the same.
+  std::vector<OpId> order_;
   std::vector<remat::Event> reruns_;
 };
 

@@ -14,8 +14,11 @@
 
 namespace lowtide::planner {
 
-Plan lower_in_place(const Graph& graph, std::span<const OpId> executions) {
-  return with_in_place(graph, lower(graph, executions));
+Plan lower_in_place(const Graph& graph, std::span<const OpId> executions, const Control& control) {
+  constexpr double kNanosecondsPerAction = 200;
+  Plan plan = with_in_place(graph, lower(graph, executions));
+  control.count(kNanosecondsPerAction * static_cast<double>(plan.actions.size()));
+  return plan;
 }
 
 packing::PackingGoal packing_goal(const Graph& graph, Bytes budget, std::int64_t work) {

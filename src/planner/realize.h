@@ -9,13 +9,11 @@
 
 namespace lowtide::planner {
 
-/// What lower_in_place() takes, for each action of the plan.
-inline constexpr double kLoweringNanoseconds = 200;
-
 /// The steps from an order of executions to a verified plan with addresses.
 
-/// With writes in place, without addresses.
-Plan lower_in_place(const Graph& graph, std::span<const OpId> executions);
+/// With writes in place, without addresses. Counts its work.
+Plan lower_in_place(const Graph& graph, std::span<const OpId> executions,
+                    const Control& control = Control());
 
 /// To get the arena within the budget, residents apart.
 packing::PackingGoal packing_goal(const Graph& graph, Bytes budget, std::int64_t work);

@@ -23,7 +23,7 @@ constexpr double kAnyCost = std::numeric_limits<double>::infinity();
 /// The work for one layout, for each action.
 constexpr std::int64_t kLayoutPatience = 1000;
 /// Bytes in use count from such a share of the arena on; the next one's turn comes after so many
-/// changes in vain, for each stage.
+/// changes that gained nothing, for each stage.
 constexpr double kLevels[] = {0.8, 0.9, 0.7, 0.85};
 constexpr int kLevelPatience = 100;
 /// One of this many changes removes a rerun.
@@ -35,6 +35,11 @@ constexpr Bytes kLeastWaste = 200;
 /// By which parts of the arena it is lowered: at first, and at least.
 constexpr Bytes kFirstStep = 500;
 constexpr Bytes kLeastStep = 5000;
+
+/// Whether addresses take many more bytes than are in use at once.
+bool wastes_much(Bytes needed, const Plan& plan) {
+  return needed - plan.peak_bytes > needed / kLeastWaste;
+}
 
 class SmallerArena {
  public:
@@ -56,13 +61,14 @@ class SmallerArena {
   }
 
   PlacedPlan lowered() {
+    if (values_.empty()) return std::move(best_);
     const Bytes first = needed_;
-    int in_vain = 0;
-    for (std::size_t turn = 0; in_vain < std::ssize(kLevels) && is_worth_it(); ++turn) {
+    int failed_turns = 0;
+    for (std::size_t turn = 0; failed_turns < std::ssize(kLevels) && is_worth_it(); ++turn) {
       level_ = kLevels[turn % std::size(kLevels)];
       const Bytes before = needed_;
       change_above_level();
-      in_vain = needed_ < before ? 0 : in_vain + 1;
+      failed_turns = needed_ < before ? 0 : failed_turns + 1;
     }
     if (needed_ < first) {
       control_.report(fmt::format("addresses within {} instead of {}", format_bytes(needed_),
@@ -72,10 +78,7 @@ class SmallerArena {
   }
 
  private:
-  /// Whether addresses take many more bytes than are in use at once.
-  bool is_worth_it() const {
-    return needed_ - best_.plan.peak_bytes > needed_ / kLeastWaste && !control_.should_stop();
-  }
+  bool is_worth_it() const { return wastes_much(needed_, best_.plan) && !control_.should_stop(); }
 
   int any(std::size_t count) { return static_cast<int>(random_() % count); }
 
@@ -83,14 +86,14 @@ class SmallerArena {
   void change_above_level() {
     measure();
     const int patience = kLevelPatience * stages_.num_stages();
-    for (int vain = 0; vain < patience && is_worth_it(); ++vain) {
+    for (int failed = 0; failed < patience && is_worth_it(); ++failed) {
       if (!change()) {
         moves_.undo();
         continue;
       }
       moves_.keep();
       measure();
-      if (++changes_ >= most_changes_ && keep_if_they_fit()) vain = 0;
+      if (++changes_ >= most_changes_ && keep_if_they_fit()) failed = 0;
     }
     if (changes_ > 0) keep_if_they_fit();
   }
@@ -137,8 +140,7 @@ class SmallerArena {
   bool keep_if_they_fit() {
     changes_ = 0;
     std::vector<OpId> executions = known_.executions_with(events_.events());
-    Plan plan = lower_in_place(graph_, executions);
-    control_.count(kLoweringNanoseconds * static_cast<double>(plan.actions.size()));
+    Plan plan = lower_in_place(graph_, executions, control_);
     if (!lay_out(plan, needed_)) {
       remat::change_to(events_, reruns_);
       measure();
@@ -198,8 +200,9 @@ class SmallerArena {
 }  // namespace
 
 PlacedPlan with_smaller_arena(const Graph& graph, PlacedPlan given, const Control& control) {
+  if (!wastes_much(layout::needed_bytes(graph, given.plan), given.plan)) return given;
   const auto events = PlanEvents::of(graph, given.executions);
-  if (!events || remat::movable_values(events->stages()).empty()) return given;
+  if (!events) return given;
   return SmallerArena(graph, *events, std::move(given), control).lowered();
 }
 

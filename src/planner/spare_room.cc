@@ -104,8 +104,7 @@ class SpareRoom {
   /// Whether the plan of these events costs less than the best and has addresses; then it is that.
   bool lay_out() {
     std::vector<OpId> executions = known_.executions_with(events_.events());
-    Plan plan = lower_in_place(graph_, executions);
-    control_.count(kLoweringNanoseconds * static_cast<double>(plan.actions.size()));
+    Plan plan = lower_in_place(graph_, executions, control_);
     if (plan.cost >= best_.plan.cost) return false;
     layout::Repair attempt = warm_.layout_of(plan, goal_, control_);
     work_left_ -= attempt.work;

@@ -46,8 +46,10 @@ def test_gradients_of_a_functional_call_are_taken_after_the_first_step():
     rows, = ROWS()
 
     def gradients(model):
+        def call(given, x):
+            return loss_of(torch.func.functional_call(model, given, (x,)))
+
         step(model, rows)
-        call = lambda given, x: loss_of(torch.func.functional_call(model, given, (x,)))  # noqa: E731
         given = {name: p.detach() for name, p in model.named_parameters()}
         each = torch.func.vmap(torch.func.grad(call), in_dims=(None, 0))(given, rows)
         return [*torch.func.grad(call)(given, rows).values(), *each.values(), *step(model, rows)]
